@@ -26,7 +26,8 @@ beforeAll(async () => {
   taken = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => taken.once('listening', resolve));
   takenPort = (taken.address() as { port: number }).port;
-  writeFileSync(at('noise.seg'), randomBytes(5000));
+  // Noise that begins like JSON would be taken for a trace.
+  writeFileSync(at('noise.seg'), Buffer.concat([Buffer.of(0x80), randomBytes(4999)]));
   writeFileSync(at('cut.seg'), Buffer.concat([segmentMagic, frame(whole)]).subarray(0, -7));
   writeFileSync(at('cut-after-one.seg'), Buffer.concat([segmentMagic, frame(whole), frame(whole).subarray(0, 40)]));
   writeFileSync(at('future.seg'), Buffer.concat([segmentMagic, frame(new Packr({ useRecords: false }).pack({ v: 2 }))]));

@@ -40,6 +40,20 @@ test.each([
   expect(report.findings[0]).toMatchObject({ kind: verdict, ranks: [rank] });
 });
 
+test('the same rules of the TensorBoard plugin fire on ResNet-50, with its figures', async () => {
+  const { code, stdout } = await runLine([
+    'report',
+    recordingPath('kineto/resnet50-v100/worker0.1623143089861.pt.trace.json.gz'),
+    '--json',
+  ]);
+  expect(code).toBe(0);
+  const { recommendations } = JSON.parse(stdout).gpu as { recommendations: { rule: string; share: number }[] };
+  const plugin = recommendations.filter(({ rule }) => !['host_late', 'launches'].includes(rule));
+  expect(plugin.map(({ rule }) => rule).sort()).toEqual(['data_loader', 'tensor_cores']);
+  expect(plugin.find(({ rule }) => rule === 'data_loader')?.share.toFixed(3)).toBe('0.334');
+  expect(plugin.find(({ rule }) => rule === 'tensor_cores')?.share.toFixed(2)).toBe('0.68');
+});
+
 test('ResNet-50 waits for its data loader', async () => {
   const { findings } = await reportOf('kineto/resnet50-v100/worker0.1623143089861.pt.trace.json.gz');
   expect(findings[0]?.evidence.join('\n')).toMatch(/the host was in enumerate\(DataLoader\)/);

@@ -5,6 +5,8 @@ import { formatGpu } from './print-gpu.ts';
 const ms = 1e6;
 const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
 
+const silent = { share: 0, saves: undefined };
+
 const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   ...{ rank: number, host: 'h', hostName: 'h', incarnation: '1', from: 0, until: 100 * ms },
   devices: [{ device: 0, utilisation: 0.8, smEfficiency: 0.7, occupancy: 0.5 }],
@@ -25,11 +27,15 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   queues: [],
   copies: [],
   path: undefined,
+  rules: {
+    ...{ data_loader: silent, communication: silent, low_utilisation: silent },
+    ...{ tensor_cores: silent, host_late: silent, launches: silent },
+  },
   ...about,
 });
 
 const summary = (ranks: readonly GpuRank[], about: Partial<GpuSummary> = {}): GpuSummary => ({
-  ...{ ranks, path: undefined, leftOut: 0, htaCompatible: false },
+  ...{ ranks, recommendations: [], path: undefined, leftOut: 0, htaCompatible: false },
   ...about,
 });
 
@@ -57,6 +63,21 @@ describe('the report of GPUs', () => {
     expect(text).not.toContain('\u001b');
     expect(text).toContain('tensor cores: 100.0 % of the time of all kernels');
     expect(text).toContain('(12 345 events of GPUs and hosts are left out here: there were too many)');
+  });
+
+  it('recommends what rules fire for, with evidence, threshold and gain', () => {
+    const loader = { rule: 'data_loader', ranks: [0, 1], share: 0.334, threshold: 0.05, saves: 60 * ms, advice: 'load ahead' } as const;
+    const busy = { rule: 'low_utilisation', ranks: [1], share: 0.3, threshold: 0.5, saves: undefined, advice: 'larger batch' } as const;
+    expect(
+      formatGpu(summary([rank(0)], { recommendations: [loader, busy] }))
+        .split('\n')
+        .slice(-3),
+    ).toEqual([
+      'recommended:',
+      '  load ahead (ranks 0, 1: the data loader takes 33.4 % of the step, over 5.0 %; up to 60.0 ms a step)',
+      '  larger batch (rank 1: the GPU is busy for only 30.0 % of the time, under 50.0 %)',
+    ]);
+    expect(formatGpu(summary([rank(0)]))).not.toContain('recommended');
   });
 
   it('shows 32 ranks, and says so', () => {

@@ -1,7 +1,7 @@
 // The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
 
-import { displayText, percentText } from '@ranktrace/trace';
-import type { GpuRank, GpuSummary } from '@ranktrace/trace/gpu';
+import { displayText, percentText, ranksText } from '@ranktrace/trace';
+import type { GpuRank, GpuSummary, Recommendation } from '@ranktrace/trace/gpu';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const ranksShown = 32;
@@ -16,7 +16,7 @@ const causeInWords = { hostLate: 'host late', launch: 'launch', dependency: 'wai
 export function formatGpu(summary: GpuSummary): string {
   const { ranks, leftOut, htaCompatible } = summary;
   if (ranks.length === 0) return '';
-  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLine(summary)];
+  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLine(summary), adviceLines(summary)];
   const notes: string[] = [];
   if (htaCompatible) notes.push('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
   if (leftOut > 0) notes.push(`(${formatCount(leftOut)} events of GPUs and hosts are left out here: there were too many)`);
@@ -123,6 +123,25 @@ function launchText(ranks: readonly GpuRank[]): string {
   const longest = Math.max(...ranks.flatMap(({ queues }) => queues.map(({ max }) => max)), 0);
   const full = blocked > 0 ? `, hosts blocked by a full queue for ${formatNanos(blocked)}` : '';
   return `; from launch to start ${formatNanos(Math.min(...delays))} to ${formatNanos(Math.max(...delays))} (medians of ranks), longest queue ${formatCount(longest)}${full}`;
+}
+
+const ruleInWords: Readonly<Record<Recommendation['rule'], (share: string) => string>> = {
+  data_loader: (share) => `the data loader takes ${share} of the step`,
+  communication: (share) => `communication alone takes ${share} of the step`,
+  low_utilisation: (share) => `the GPU is busy for only ${share} of the time`,
+  tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
+  host_late: (share) => `the GPU waits for its host for ${share} of the time`,
+  launches: (share) => `the GPU idles between launches and kernels for ${share} of the time`,
+};
+
+/** `recommended: num_workers … (the data loader takes 33.4 % of the step, over 5.0 %; up to 60.1 ms a step)`. */
+function adviceLines({ recommendations }: GpuSummary): string {
+  const lines = recommendations.map(({ rule, ranks, share, threshold, saves, advice }) => {
+    const limit = threshold === 0 ? '' : `, ${rule === 'low_utilisation' ? 'under' : 'over'} ${percentText(threshold)}`;
+    const gain = saves === undefined || saves <= 0 ? '' : `; up to ${formatNanos(saves)} a step`;
+    return `  ${advice} (${ranksText(ranks)}: ${ruleInWords[rule](percentText(share))}${limit}${gain})`;
+  });
+  return lines.length === 0 ? '' : ['recommended:', ...lines].join('\n');
 }
 
 const boundInWords = {

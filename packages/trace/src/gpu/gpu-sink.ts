@@ -7,6 +7,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { clusterPath, type RankOfPath } from './cluster-path.ts';
 import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
 import { htaWork } from './hta-compatible.ts';
+import { recommendations } from './recommendations.ts';
 import { WorkRecord } from './record-work.ts';
 
 export interface GpuSinkOptions {
@@ -75,7 +76,8 @@ export class GpuSink implements TraceSink {
     }
     ranks.sort((a, b) => a.rank - b.rank);
     const path = clusterPath(works);
-    this.#summary = { ranks, path, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
+    const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
+    this.#summary = { ranks, recommendations: advised, path, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
     return this.#summary;
   }
 }

@@ -9,6 +9,7 @@ import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idleP
 import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
 import type { RankRecord } from './record-work.ts';
 import {
   breakdownBetween,
@@ -62,6 +63,8 @@ export interface GpuRank {
   readonly launches: LaunchSummary;
   readonly queues: readonly QueueSummary[];
   readonly copies: readonly CopyLine[];
+  /** The rules of recommendations.ts, whether they fire or not. */
+  readonly rules: RuleShares;
   /** The critical path of the step of median length; undefined without steps. */
   readonly path: GpuPath | undefined;
 }
@@ -74,6 +77,8 @@ export interface GpuPath {
 }
 
 export interface GpuSummary {
+  /** Rules that fire; empty where none does. */
+  readonly recommendations: readonly Recommendation[];
   /** Processes with device work, in order of rank. */
   readonly ranks: readonly GpuRank[];
   /** The critical path of one step across all ranks; undefined with one rank, or without a common step. */
@@ -100,7 +105,7 @@ export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: numb
   const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
   const places = idlePlaces(work, pieces, waits);
   const { rank, host, hostName, incarnation } = process;
-  return {
+  const about = {
     ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
     devices: deviceUsage(work, from, until),
     steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
@@ -119,6 +124,7 @@ export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: numb
     copies: copyLines(work),
     path: medianPath(work),
   };
+  return { ...about, rules: ruleShares(work, about) };
 }
 
 function medianPath(work: RankWork): GpuPath | undefined {

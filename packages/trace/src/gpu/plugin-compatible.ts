@@ -21,7 +21,8 @@ export interface PluginStep extends Record<(typeof pluginRoles)[number], number>
   readonly length: number;
 }
 
-const dataLoaderName = /^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#/;
+/** How torch names the wait for a batch. */
+export const dataLoaderName = /^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#/;
 
 /** The windows of the steps that the plugin shows. */
 export function pluginWindows(work: RankWork): readonly WorkStep[] {

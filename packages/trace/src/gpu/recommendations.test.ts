@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { mergeRun } from '../merge/merge-run.ts';
+import { finish } from '../model/finish.ts';
+import { type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
+import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { GpuSink } from './gpu-sink.ts';
+import { type RuleShares, recommendations } from './recommendations.ts';
+
+const us = 1000;
+const ms = 1000 * us;
+const none: RuleShares = {
+  data_loader: { share: 0.05, saves: 0 },
+  communication: { share: 0.1, saves: 0 },
+  low_utilisation: { share: 0.5, saves: undefined },
+  tensor_cores: { share: 0, saves: undefined },
+  host_late: { share: 0.1, saves: 0 },
+  launches: { share: 0.1, saves: 0 },
+};
+
+test('no rule fires at its threshold, and each fires beyond it', () => {
+  expect(recommendations([{ rank: 0, shares: none }])).toEqual([]);
+  for (const rule of Object.keys(none) as (keyof RuleShares)[]) {
+    const share = rule === 'low_utilisation' ? 0.499 : none[rule].share + 0.001;
+    const found = recommendations([{ rank: 3, shares: { ...none, [rule]: { share, saves: 5 } } }]);
+    expect(found).toMatchObject([{ rule, ranks: [3], share, saves: 5 }]);
+  }
+});
+
+test('ranks are joined by rule, with the worst share; what saves most comes first', () => {
+  const shares = (loader: number, busy: number): RuleShares => ({
+    ...none,
+    data_loader: { share: loader, saves: loader * ms },
+    low_utilisation: { share: busy, saves: undefined },
+    host_late: { share: 0.2, saves: 3 * ms },
+  });
+  expect(
+    recommendations([
+      { rank: 0, shares: shares(0.2, 0.3) },
+      { rank: 1, shares: shares(0.01, 0.2) },
+      { rank: 2, shares: shares(0.4, 0.9) },
+    ]).map(({ rule, ranks, share, saves }) => [rule, ranks, share, saves]),
+  ).toEqual([
+    ['host_late', [0, 1, 2], 0.2, 3 * ms],
+    ['data_loader', [0, 2], 0.4, 0.4 * ms],
+    ['low_utilisation', [0, 1], 0.2, undefined],
+  ]);
+});
+
+test('waiting for a late rank is no communication: the rank that waits least counts', () => {
+  const shares = (share: number): RuleShares => ({ ...none, communication: { share, saves: share * ms } });
+  expect(recommendations([0.25, 0.25, 0.08].map((share, rank) => ({ rank, shares: shares(share) })))).toEqual([]);
+  expect(recommendations([0.3, 0.2, 0.25].map((share, rank) => ({ rank, shares: shares(share) })))).toMatchObject([
+    { rule: 'communication', ranks: [0, 1, 2], share: 0.2, saves: 0.2 * ms },
+  ]);
+});
+
+const rulesOf = (options: GpuJobOptions) => {
+  const gpus = new GpuSink();
+  finish(mergeRun(sourcesOfKineto(gpuJob({ ranks: 4, ...options }).files.map(({ text }) => tableOfKineto(text))), gpus));
+  return gpus.summary.recommendations;
+};
+
+test.each([1, 7, 23])('planted in simulated jobs (seed %i): a slow host, with what it costs; slow transfers', (seed) => {
+  const late = rulesOf({ seed, steps: 5, faults: [{ kind: 'late_data', rank: 2, amount: 6 * ms }] }).find(
+    ({ rule }) => rule === 'host_late',
+  );
+  expect(late).toMatchObject({ ranks: [2] });
+  expect(Math.abs((late?.saves ?? 0) / (6 * ms) - 1)).toBeLessThan(0.1);
+  const slow = rulesOf({ seed, faults: [{ kind: 'slow_transfers', amount: 8 }] }).find(({ rule }) => rule === 'communication');
+  expect(slow).toMatchObject({ ranks: [0, 1, 2, 3] });
+});

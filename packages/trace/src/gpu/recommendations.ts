@@ -1,0 +1,100 @@
+// What to change, from measured rules: each with its evidence, its threshold and what it would save. Where no rule fires, there is none.
+//
+//   rule             fires, on the mean of a rank's steps                                        saves
+//   data_loader      the host is in a data loader for over 5 % (TensorBoard plugin)              the time in which the GPU idles meanwhile
+//   communication    communication behind no kernel takes over 10 % (TensorBoard plugin)         exposed communication
+//   low_utilisation  a device is busy for under 50 % (TensorBoard plugin)                        unknown
+//   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin)     unknown
+//   host_late        the GPU idles for over 10 % for a host that is in no data loader            that time
+//   launches         it idles for over 10 % between launches and their kernels                   that time
+//
+// Communication kernels also spin for ranks that are late, which is no communication. The rank that waits least shows how much of it is: of several ranks,
+// `communication` fires for all or for none, by the smallest share.
+//
+// The plugin's rules about DataParallel, the backend and the size of the device's memory need facts that merged events do not have.
+
+import type { RankWork } from './device-work.ts';
+import type { GpuRank } from './gpu-summary.ts';
+import { dataLoaderName, pluginSteps } from './plugin-compatible.ts';
+
+export const recommendationRules = ['data_loader', 'communication', 'low_utilisation', 'tensor_cores', 'host_late', 'launches'] as const;
+export type RecommendationRule = (typeof recommendationRules)[number];
+
+export interface Recommendation {
+  readonly rule: RecommendationRule;
+  /** The ranks for which it fires. */
+  readonly ranks: readonly number[];
+  /** The largest of their shares, 0 … 1 (`low_utilisation`: the smallest), and the threshold that it passes. */
+  readonly share: number;
+  readonly threshold: number;
+  /** ns per step on the rank with most; undefined: not known. */
+  readonly saves: number | undefined;
+  /** What to do, in a sentence. */
+  readonly advice: string;
+}
+
+/** The rules of the rank with the least communication. */
+const leastOf = (ranks: readonly { readonly shares: RuleShares }[]): RuleShares =>
+  ranks.reduce((least, one) => (one.shares.communication.share < least.shares.communication.share ? one : least)).shares;
+
+const thresholds: Readonly<Record<RecommendationRule, number>> = {
+  ...{ data_loader: 0.05, communication: 0.1, low_utilisation: 0.5, tensor_cores: 0, host_late: 0.1, launches: 0.1 },
+};
+
+const advice: Readonly<Record<RecommendationRule, string>> = {
+  data_loader: 'load batches in other processes and ahead: num_workers and prefetch_factor of the DataLoader',
+  communication: 'communicate less or behind compute: larger buckets or batches, gradient accumulation, overlap with backward',
+  low_utilisation: 'give the GPU more work at a time: a larger batch',
+  tensor_cores: 'compute in mixed precision (torch.amp): these ops can use tensor cores, and none does',
+  host_late: 'launch earlier: compile the model or capture CUDA graphs, and take synchronisation and Python work out of the step',
+  launches: 'launch less often: fuse small kernels, compile the model or capture CUDA graphs',
+};
+
+/** A rule on one rank: its share, and what it would save, ns per step. */
+export type RuleShares = Readonly<Record<RecommendationRule, { readonly share: number; readonly saves: number | undefined }>>;
+
+type Measured = Pick<GpuRank, 'devices' | 'idle' | 'kernels' | 'steps' | 'stepsLeftOut' | 'totals'>;
+
+/** The shares of all rules on one rank. */
+export function ruleShares(work: RankWork, { devices, idle, kernels, steps, stepsLeftOut, totals }: Measured): RuleShares {
+  const plugin = pluginSteps(work);
+  const length = plugin.reduce((sum, step) => sum + step.length, 0);
+  const shareOf = (role: 'dataLoader' | 'communication'): number =>
+    length > 0 ? plugin.reduce((sum, step) => sum + step[role], 0) / length : 0;
+  const count = Math.max(1, steps.length + stepsLeftOut);
+  const late = idle.places.filter(({ cause }) => cause === 'hostLate');
+  const inLoader = late
+    .filter(({ phase, op }) => dataLoaderName.test(phase) || dataLoaderName.test(op))
+    .reduce((sum, { time }) => sum + time, 0);
+  const outside = Math.max(0, idle.byCause.hostLate - inLoader);
+  const ofTotal = (time: number): number => (totals.length > 0 ? time / totals.length : 0);
+  const noCores = kernels.tensorCores === 0 && kernels.total > 0;
+  return {
+    data_loader: { share: shareOf('dataLoader'), saves: inLoader / count },
+    communication: { share: shareOf('communication'), saves: totals.exposed / count },
+    low_utilisation: { share: Math.min(1, ...devices.map(({ utilisation }) => utilisation)), saves: undefined },
+    tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
+    host_late: { share: ofTotal(outside), saves: outside / count },
+    launches: { share: ofTotal(idle.byCause.launch), saves: idle.byCause.launch / count },
+  };
+}
+
+/** The rules that fire on any rank, in order of what they save. */
+export function recommendations(ranks: readonly { readonly rank: number; readonly shares: RuleShares }[]): Recommendation[] {
+  return recommendationRules
+    .flatMap((rule): Recommendation[] => {
+      const [threshold, isLow, isLeast] = [thresholds[rule], rule === 'low_utilisation', rule === 'communication'];
+      const judged = isLeast ? ranks.map((one) => ({ ...one, shares: leastOf(ranks) })) : ranks;
+      const firing = judged.filter(({ shares }) => (isLow ? shares[rule].share < threshold : shares[rule].share > threshold));
+      if (firing.length === 0) return [];
+      const shares = firing.map(({ shares: of }) => of[rule].share);
+      const saves = firing.flatMap(({ shares: of }) => of[rule].saves ?? []);
+      return [
+        {
+          ...{ rule, ranks: firing.map(({ rank }) => rank), share: isLow ? Math.min(...shares) : Math.max(...shares), threshold },
+          ...{ saves: saves.length === 0 ? undefined : Math.max(...saves), advice: advice[rule] },
+        },
+      ];
+    })
+    .sort((a, b) => (b.saves ?? 0) - (a.saves ?? 0));
+}
