@@ -44,6 +44,13 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.frames(10);
     expect((await page.ink(heat)).colours).toBeGreaterThan(8);
     await page.analysed();
+    const gpus = page.tab.page.locator('.gpu-bars button.phase-row');
+    expect(await gpus.count()).toBe(Math.min(8, ranks.length));
+    for (const about of await gpus.evaluateAll((rows) => rows.map((row) => row.getAttribute('aria-label') ?? ''))) {
+      expect(about).toMatch(/^Rank \d+: compute [\d.]+\s\S+, .*Show in the timeline$/);
+    }
+    const shares = (await gpus.locator('.phase-excess').allTextContents()).map((text) => Number(/^([\d.]+) % busy$/.exec(text)?.[1]));
+    expect(shares).toEqual([...shares].sort((a, b) => a - b));
     await page.tab.picture('overview');
     expect(page.tab.problems).toEqual([]);
   });

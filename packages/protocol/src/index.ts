@@ -106,6 +106,7 @@ export {
   type FlameNode,
   type Links,
   type Overview,
+  type OverviewGpu,
   type OverviewRank,
   type RunGrowth,
   type RunLine,

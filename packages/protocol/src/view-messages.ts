@@ -300,6 +300,8 @@ export interface Overview {
   /** By `phases`. */
   readonly phaseRoles: readonly PhaseRole[];
   readonly findings: readonly ViewFinding[];
+  /** In order of rank; absent where no device work was recorded. */
+  readonly gpus?: readonly OverviewGpu[];
   /** Per rank, how it kept others waiting: from all collectives whose last rank is certain. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
   /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on the rank with the longest. */
@@ -308,6 +310,25 @@ export interface Overview {
   readonly analysed: boolean;
   /** They cover only the time after this trace time, in a long run that goes on; null: the whole run. */
   readonly analysedSince: number | null;
+}
+
+/** What a rank's devices did over its recorded steps; lengths in ns. */
+export interface OverviewGpu {
+  readonly rank: number;
+  /** The sum of the parts. */
+  readonly length: number;
+  /** Compute alone, communication behind compute, communication alone, copies alone. */
+  readonly compute: number;
+  readonly overlapped: number;
+  readonly exposed: number;
+  readonly copies: number;
+  /** Idle time by cause. */
+  readonly hostLate: number;
+  readonly launch: number;
+  readonly dependency: number;
+  readonly unknown: number;
+  /** Where the host was while the devices waited for it most; '' where that is not known. */
+  readonly hostPlace: string;
 }
 
 export interface OverviewRank {

@@ -10,6 +10,7 @@ import { costText, findingCostOf } from '../blame/fault-cost.ts';
 import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
+import type { GpuSummary } from '../gpu/gpu-summary.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -26,6 +27,8 @@ import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
+  /** What devices did; undefined without device work. */
+  readonly gpus?: Overview['gpus'] | undefined;
   /** Total length of the judged steps on the slowest rank, ns. */
   readonly stepTime: number;
   /** The findings cover the time after this; undefined: all. */
@@ -68,6 +71,7 @@ export class RunAnalysisSink implements TraceSink {
   readonly #rpcs = new RpcSink();
   readonly #openWork = new OpenWorkSink();
   readonly #blame: RunBlameSink;
+  readonly #gpus = new GpuSink();
   readonly #deviceBlame: GpuBlameSink;
   readonly #all: TraceSink;
   #header: TraceHeader | undefined;
@@ -77,9 +81,8 @@ export class RunAnalysisSink implements TraceSink {
     this.#isLive = isLive;
     this.#since = since;
     this.#blame = new RunBlameSink({ beginning });
-    const gpus = new GpuSink();
-    this.#deviceBlame = new GpuBlameSink(gpus);
-    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, gpus, this.#deviceBlame);
+    this.#deviceBlame = new GpuBlameSink(this.#gpus);
+    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, this.#gpus, this.#deviceBlame);
   }
 
   begin(header: TraceHeader): void {
@@ -121,12 +124,24 @@ export class RunAnalysisSink implements TraceSink {
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
+      gpus: overviewGpus(this.#gpus.summary),
       stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
       since: this.#since,
       beginning: this.#blame.beginning,
     };
   }
 }
+
+const overviewGpus = ({ ranks }: GpuSummary): Overview['gpus'] =>
+  ranks.length === 0
+    ? undefined
+    : ranks.map(({ rank, totals, idle }) => {
+        const { length, compute, overlapped, exposed, copies } = totals;
+        const { hostLate, launch, dependency, other: unknown } = idle.byCause;
+        const place = idle.places.find(({ cause }) => cause === 'hostLate');
+        const hostPlace = [place?.phase ?? '', place?.op ?? ''].filter((name) => name !== '').join(', ');
+        return { ...{ rank, length, compute, overlapped, exposed, copies }, ...{ hostLate, launch, dependency, unknown, hostPlace } };
+      });
 
 /** Yields `progress` whenever `steps` yields. */
 function* during<Progress, Answer>(steps: Generator<void, Answer>, progress: Progress): Generator<Progress, Answer> {

@@ -74,6 +74,7 @@ export function overviewOf(
     phases,
     phaseRoles: phases.map((name) => roles.of(name)),
     findings: analysis?.findings ?? [],
+    ...(analysis?.gpus && { gpus: analysis.gpus }),
     waiting: analysis?.waiting ?? [],
     waitingStepTime: analysis?.stepTime ?? 0,
     analysed: isCurrent,

@@ -17,6 +17,7 @@ import { formatCount, formatDuration, formatPercent, formatRanks } from '../cont
 import { useWidth } from '../controls/use-width.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
+import { GpuBars } from './gpu-bars.tsx';
 import { costText, nobodyText, waitingText } from './headline-text.ts';
 import { HeatMap } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
@@ -134,6 +135,11 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
           <Card title="What a step is made of" aside="mean per rank, slowest on top">
             <PhaseBars overview={overview} onPick={pickRank} />
           </Card>
+          {overview.gpus !== undefined && (
+            <Card title="What the GPUs did" aside="over the recorded steps, least busy on top">
+              <GpuBars gpus={overview.gpus} onPick={pickRank} />
+            </Card>
+          )}
           {overview.ranks.length > 1 && (
             <Card title="Who is waited for">
               <WaitingList waiting={overview.waiting} analysed={overview.analysed} onPick={pickRank} />
