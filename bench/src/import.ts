@@ -55,7 +55,7 @@ async function speed(name: string, bytes: Uint8Array): Promise<Figure> {
 /** The file's events again and again, as its bytes have them. */
 function repeated(file: Buffer): Buffer {
   const from = file.indexOf('[', file.indexOf('"traceEvents"')) + 1;
-  const until = file.lastIndexOf(']', file.lastIndexOf('}', file.length - 3));
+  const until = file.lastIndexOf(']');
   const events = file.subarray(from, until);
   const copies = Array.from({ length: Math.ceil(inputBytes / file.length) }, () => [events, Buffer.from(',')]).flat();
   return Buffer.concat([file.subarray(0, from), ...copies.slice(0, -1), file.subarray(until)]);
@@ -95,7 +95,9 @@ function memory(): (Figure | NotMeasured)[] {
 function peakMiB(directory: string, bytes: number): number {
   const path = join(directory, `${bytes / 1e9}GB.json`);
   progress(`import: a file of ${bytes / 1e9} GB`);
-  execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'generate', path, `${bytes}`], { stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'generate', path, `${bytes}`], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   const out = join(directory, 'trace.pftrace');
   // The peak is the kernel's own record of the process, read by the process itself when it ends.
   const peak = join(directory, 'peak');

@@ -2,11 +2,11 @@
 //
 // Invariant: a field of the wrong type counts as absent; an event then left without name, process or time is counted, never guessed.
 
+import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
-import { StringTable } from '../model/string-table.ts';
 import { CommunicationFields } from './kineto-communication.ts';
-import { argumentFields, eventFields, type Field, ownColumn } from './kineto-event-fields.ts';
+import { argumentFields, eventFields, type Field, type KnownMember } from './kineto-event-fields.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
@@ -20,10 +20,8 @@ export class KinetoEvent {
 
   readonly #table: KinetoTable;
   readonly #keepsAll: boolean;
-  readonly #keys: StringTable;
-  /** The field for a key, by the key's index; looked up once per distinct key. */
-  readonly #eventKeys: (Field | undefined)[] = [];
-  readonly #argumentKeys: (Field | undefined)[] = [];
+  readonly #eventKeys = new JsonKeys(eventFields);
+  readonly #argumentKeys = new JsonKeys(argumentFields);
   readonly #tracks = new Map<number, Map<number, number>>();
   readonly #memoryName: number;
   readonly #outOfMemoryName: number;
@@ -72,7 +70,6 @@ export class KinetoEvent {
   /** `keepsAll`: keep other arguments, instants and counters too. */
   constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
-    this.#keys = new StringTable(table.budget);
     this.#keepsAll = keepsAll;
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
@@ -83,7 +80,7 @@ export class KinetoEvent {
   /** Reads the object at the scanner and appends its row. */
   read(scanner: JsonScanner): void {
     this.#clear();
-    this.#members(scanner, eventFields, this.#eventKeys, 1);
+    this.#members(scanner, this.#eventKeys, 1);
     this.#append(scanner);
   }
 
@@ -121,7 +118,7 @@ export class KinetoEvent {
     this.#others.clear();
   }
 
-  #members(scanner: JsonScanner, fields: ReadonlyMap<string, Field>, known: (Field | undefined)[], depth: number): void {
+  #members(scanner: JsonScanner, keys: JsonKeys<KnownMember>, depth: number): void {
     scanner.expect(json.openObject);
     if (scanner.peek() === json.closeObject) {
       scanner.at++;
@@ -129,21 +126,19 @@ export class KinetoEvent {
     }
     // The event's own members are depth 1, those of `args` 2.
     const keepsOthers = this.#keepsAll && depth === 2;
+    keys.begin();
     do {
-      scanner.string();
-      const from = scanner.from - 1;
-      const key = this.#keys.last(scanner);
-      scanner.expect(json.colon);
+      scanner.peek();
+      const from = scanner.at;
+      const known = keys.read(scanner);
       const first = scanner.peek();
-      // `key in known` would be slow; the length alone separates a hole from an unknown field.
-      while (known.length <= key) known.push(fields.get(this.#keys.get(known.length)));
-      const field = known[key];
+      const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
       else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
-      else if (field === 'args' && first === json.openObject) this.#members(scanner, argumentFields, this.#argumentKeys, depth + 1);
+      else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
-      if (keepsOthers && (field === undefined || !ownColumn.has(field))) this.#others.add(scanner.bytes, from, scanner.at);
+      if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -263,10 +258,10 @@ export class KinetoEvent {
   #other(field: Field, scanner: JsonScanner, depth: number): void {
     const from = scanner.at;
     scanner.skip(depth);
-    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner, from, scanner.at);
   }
 
   #append(scanner: JsonScanner): void {
