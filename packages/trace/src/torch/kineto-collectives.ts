@@ -21,10 +21,11 @@
 
 import { collectiveKind } from '@ranktrace/protocol';
 import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
+import { ColumnTable } from '../model/column-table.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
 import { indexesOf, kernelCategories } from './kineto-categories.ts';
-import { ColumnTable, type KinetoTable } from './kineto-table.ts';
+import type { KinetoTable } from './kineto-table.ts';
 
 export const collectiveColumns = {
   /** Row of the table's events. */

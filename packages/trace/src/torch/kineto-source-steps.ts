@@ -8,10 +8,11 @@
 //
 // Invariant: all steps are on one thread, each number once; other events of that name (on a GPU, another thread, repeated) stay spans.
 
+import { ColumnTable } from '../model/column-table.ts';
 import { limits } from '../model/limits.ts';
 import { isLibraryAnnotation } from './kineto-collectives.ts';
 import { deviceCategoriesOf } from './kineto-source-tracks.ts';
-import { ColumnTable, type KinetoTable } from './kineto-table.ts';
+import type { KinetoTable } from './kineto-table.ts';
 
 const stepName = /^ProfilerStep#(\d{1,15})$/;
 /** torch.compile names each graph by a hash that differs between ranks: as phases they share one name. */

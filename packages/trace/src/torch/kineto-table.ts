@@ -10,63 +10,9 @@
 // Times are ns from `epoch`: a double holds neither absolute ns nor µs since 1970 with three decimals.
 // Invariant: columns of one table have the same length; rows beyond `length` are spare room.
 
+import { ColumnTable } from '../model/column-table.ts';
 import { ReadBudget, textBytes, trackBytes } from '../model/read-budget.ts';
 import { StringTable } from '../model/string-table.ts';
-
-type Column = Float64Array | Uint32Array | Uint8Array;
-export type ColumnKind = 'f64' | 'u32' | 'u8';
-
-interface ColumnOf {
-  readonly f64: Float64Array;
-  readonly u32: Uint32Array;
-  readonly u8: Uint8Array;
-}
-
-const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
-
-const allocate = (kind: ColumnKind, rows: number): Column =>
-  kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
-
-/** Columns that grow together. `Schema` names them and their kinds. */
-export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
-  readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
-  length = 0;
-  readonly #schema: Schema;
-  readonly #budget: ReadBudget;
-  readonly #rowBytes: number;
-  #room = 64;
-
-  constructor(schema: Schema, budget = new ReadBudget()) {
-    this.#schema = schema;
-    this.#budget = budget;
-    this.#rowBytes = Object.values(schema).reduce((sum, kind) => sum + kindBytes[kind], 0);
-    this.#charge(this.#room);
-    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
-  }
-
-  /** Adds a row; the caller fills every column of it. */
-  add(): number {
-    if (this.length === this.#room) this.#grow();
-    return this.length++;
-  }
-
-  /** Charges twice the size: readers also sort the rows. */
-  #charge(rows: number): void {
-    this.#budget.take(2 * rows * this.#rowBytes);
-  }
-
-  #grow(): void {
-    // Grow by half: doubling would leave as much room unused as there is data.
-    this.#charge(this.#room >> 1);
-    this.#room += this.#room >> 1;
-    const columns = this.columns as Record<string, Column>;
-    for (const [name, kind] of Object.entries(this.#schema)) {
-      const wider = allocate(kind, this.#room);
-      wider.set(columns[name] as Column);
-      columns[name] = wider;
-    }
-  }
-}
 
 /** Strings are indexes into `strings`, 0 = not recorded; ids and numbers are 0 where not recorded, `sequence` is -1. */
 export const eventColumns = {

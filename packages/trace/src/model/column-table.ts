@@ -1,0 +1,58 @@
+// Rows as typed columns that grow together: struct of arrays, never an object per row.
+
+import { ReadBudget } from './read-budget.ts';
+
+type Column = Float64Array | Uint32Array | Uint8Array;
+export type ColumnKind = 'f64' | 'u32' | 'u8';
+
+interface ColumnOf {
+  readonly f64: Float64Array;
+  readonly u32: Uint32Array;
+  readonly u8: Uint8Array;
+}
+
+const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
+
+const allocate = (kind: ColumnKind, rows: number): Column =>
+  kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
+
+/** Columns that grow together. `Schema` names them and their kinds. */
+export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
+  readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
+  length = 0;
+  readonly #schema: Schema;
+  readonly #budget: ReadBudget;
+  readonly #rowBytes: number;
+  #room = 64;
+
+  constructor(schema: Schema, budget = new ReadBudget()) {
+    this.#schema = schema;
+    this.#budget = budget;
+    this.#rowBytes = Object.values(schema).reduce((sum, kind) => sum + kindBytes[kind], 0);
+    this.#charge(this.#room);
+    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
+  }
+
+  /** Adds a row; the caller fills every column of it. */
+  add(): number {
+    if (this.length === this.#room) this.#grow();
+    return this.length++;
+  }
+
+  /** Charges twice the size: readers also sort the rows. */
+  #charge(rows: number): void {
+    this.#budget.take(2 * rows * this.#rowBytes);
+  }
+
+  #grow(): void {
+    // Grow by half: doubling would leave as much room unused as there is data.
+    this.#charge(this.#room >> 1);
+    this.#room += this.#room >> 1;
+    const columns = this.columns as Record<string, Column>;
+    for (const [name, kind] of Object.entries(this.#schema)) {
+      const wider = allocate(kind, this.#room);
+      wider.set(columns[name] as Column);
+      columns[name] = wider;
+    }
+  }
+}
