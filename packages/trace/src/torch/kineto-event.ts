@@ -325,24 +325,26 @@ export class KinetoEvent {
     if (events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
     const row = events.add();
     const { columns } = events;
+    // Most events lack most of these: a column without values takes no memory.
     columns.start[row] = this.#time();
     columns.duration[row] = this.#duration;
     columns.name[row] = this.#name;
     columns.category[row] = this.#category;
     columns.track[row] = this.#track();
-    columns.externalId[row] = this.#externalId;
-    columns.correlation[row] = this.#correlation;
+    if (this.#externalId !== 0) columns.externalId[row] = this.#externalId;
+    if (this.#correlation !== 0) columns.correlation[row] = this.#correlation;
     columns.sequence[row] = this.#sequence;
-    columns.forwardThread[row] = this.#forwardThread;
-    columns.flops[row] = this.#flops;
-    columns.shapes[row] = this.#shapes;
-    columns.types[row] = this.#types;
-    columns.concrete[row] = this.#concrete;
-    columns.stack[row] = this.#stack;
-    columns.outputs[row] = this.#outputs;
-    columns.modules[row] = this.#modules;
-    columns.isAsync[row] = this.#isAsync;
-    columns.others[row] = this.#others.index(this.#table);
+    if (this.#forwardThread !== 0) columns.forwardThread[row] = this.#forwardThread;
+    if (this.#flops !== 0) columns.flops[row] = this.#flops;
+    if (this.#shapes !== 0) columns.shapes[row] = this.#shapes;
+    if (this.#types !== 0) columns.types[row] = this.#types;
+    if (this.#concrete !== 0) columns.concrete[row] = this.#concrete;
+    if (this.#stack !== 0) columns.stack[row] = this.#stack;
+    if (this.#outputs !== 0) columns.outputs[row] = this.#outputs;
+    if (this.#modules !== 0) columns.modules[row] = this.#modules;
+    if (this.#isAsync !== 0) columns.isAsync[row] = this.#isAsync;
+    const others = this.#others.index(this.#table);
+    if (others !== 0) columns.others[row] = others;
     this.#communication.append(this.#table, row);
   }
 
