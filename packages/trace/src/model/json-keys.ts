@@ -40,7 +40,8 @@ export class JsonKeys<Known> {
     let index = this.#next[this.#last] as number;
     if (!this.#isNext(scanner, index)) {
       scanner.string();
-      if (scanner.escaped) {
+      // A remembered key is not scanned again, so it must be plain.
+      if (scanner.escaped || scanner.unfit) {
         const known = this.#known.get(scanner.text());
         this.#expectColon(scanner);
         return known;

@@ -7,7 +7,8 @@
 // goes back to `mark` and reads the unit again once the bytes have doubled, so that even a file fed byte by byte costs O(bytes).
 // As units are small (about 300 bytes), that is simpler and faster than a state machine that can stop anywhere.
 //
-// Invariant: strict JSON (RFC 8259), except that invalid UTF-8, which Kineto is known to write, becomes U+FFFD.
+// Invariant: strict JSON (RFC 8259), except for what known writers produce: invalid UTF-8 (Kineto) becomes U+FFFD; control characters in strings,
+// NaN and Infinity (Python) and values that nest too deep are skipped as values, and set `unfit`, for JSON.parse would refuse them.
 // Invariant: it allocates only the unit's own bytes and the text a caller asks for; depth is bounded, and with it recursion.
 
 import { decodeUtf8 } from './decode-utf8.ts';
@@ -16,6 +17,9 @@ import { limits } from './limits.ts';
 
 /** Thrown when the bytes end inside a unit and more may come. It is no error: only the reader sees it. */
 export const moreWanted: unique symbol = Symbol('more bytes wanted');
+
+/** How its errors begin. */
+export const cannotRead = 'Cannot read the trace: ';
 
 export const json = {
   quote: 0x22,
@@ -40,6 +44,8 @@ const continuesNumber = Uint8Array.from({ length: 256 }, (_, byte) => (isDigit(b
 /** Digits that a double holds exactly. */
 const exactDigits = 15;
 
+const escaped = (control: string): string => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 /** Powers of ten that scale up to 22 decimals exactly. */
 const powers = Float64Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
 
@@ -58,6 +64,8 @@ export class JsonScanner {
   to = 0;
   /** Whether the last string has escapes. */
   escaped = false;
+  /** Set by a value that JSON.parse would refuse, or that nests too deep. Callers clear it. */
+  unfit = false;
   /** The last time read by `micros`: whole µs, and ns below that, 0 … 999. */
   wholeMicros = 0;
   restNanos = 0;
@@ -123,7 +131,7 @@ export class JsonScanner {
   }
 
   error(code: TraceErrorCode, what: string): TraceError {
-    return new TraceError(code, `Cannot read the trace: at byte ${this.origin + this.at} ${what}`);
+    return new TraceError(code, `${cannotRead}at byte ${this.origin + this.at} ${what}`);
   }
 
   /** The next byte that is not white space, not consumed. */
@@ -146,6 +154,18 @@ export class JsonScanner {
       if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
     }
     return true;
+  }
+
+  /** Whether all that is left is one `byte` and white space. */
+  isLast(byte: number): boolean {
+    const { at } = this;
+    let isLast = this.isEmpty();
+    if (!isLast && this.bytes[this.at] === byte) {
+      this.at++;
+      isLast = this.isEmpty();
+    }
+    this.at = at;
+    return isLast;
   }
 
   expect(wanted: number): void {
@@ -187,8 +207,7 @@ export class JsonScanner {
         this.at = at;
         at = this.#escape();
       } else {
-        this.at = at;
-        throw this.wrong('no control character in a string');
+        this.unfit = true;
       }
     }
     this.at = end;
@@ -199,7 +218,8 @@ export class JsonScanner {
   text(): string {
     if (!this.escaped) return decodeUtf8(this.bytes, this.from, this.to);
     // Escapes are rare, and such strings short and already checked, so JSON.parse may decode them.
-    return JSON.parse(`"${decodeUtf8(this.bytes, this.from, this.to)}"`) as string;
+    const text = decodeUtf8(this.bytes, this.from, this.to);
+    return JSON.parse(`"${this.unfit ? text.replaceAll(/\p{Cc}/gu, escaped) : text}"`) as string;
   }
 
   number(): number {
@@ -305,15 +325,23 @@ export class JsonScanner {
 
   /** Skips an array or object at `depth`, without recursion: `#closes` holds the end of each level that is open. */
   #skipNested(depth: number): void {
-    const closes = this.#closes;
+    let closes = this.#closes;
     let level = depth;
     do {
       const byte = this.peek();
       if (byte === json.openObject || byte === json.openArray) {
-        if (level === limits.jsonDepthMax) throw this.error('too_deep', `values may be ${limits.jsonDepthMax} deep, got deeper`);
+        if (level >= limits.jsonDepthMax) this.unfit = true;
+        if (level >= limits.jsonSkippedDepthMax) {
+          throw this.error('too_deep', `values may be ${limits.jsonSkippedDepthMax} deep to be skipped, got deeper`);
+        }
         const close = byte === json.openObject ? json.closeObject : json.closeArray;
         this.at++;
         if (this.peek() !== close) {
+          if (level >= closes.length) {
+            closes = new Uint8Array(2 * level);
+            closes.set(this.#closes);
+            this.#closes = closes;
+          }
           closes[level++] = close;
           if (close === json.closeObject) this.#key();
           continue;
@@ -334,7 +362,7 @@ export class JsonScanner {
     } while (level > depth);
   }
 
-  readonly #closes = new Uint8Array(limits.jsonDepthMax);
+  #closes = new Uint8Array(limits.jsonDepthMax);
 
   #key(): void {
     this.string();
@@ -344,11 +372,22 @@ export class JsonScanner {
   /** Skips a value that holds no others; `byte` is its first. */
   #skipPlain(byte: number): void {
     if (byte === json.quote) this.string();
+    else if (this.isNoNumber(byte)) this.#skipNoNumber(byte);
     else if (byte === json.minus || isDigit(byte)) this.skipNumber();
     else if (byte === 0x74) this.#literal('true');
     else if (byte === 0x66) this.#literal('false');
     else if (byte === 0x6e) this.#literal('null');
     else throw this.wrong('a value');
+  }
+
+  /** Whether `byte`, the first of a value, begins NaN, Infinity or -Infinity. */
+  isNoNumber(byte: number): boolean {
+    return byte === 0x4e || byte === 0x49 || (byte === json.minus && this.at + 1 < this.end && this.bytes[this.at + 1] === 0x49);
+  }
+
+  #skipNoNumber(byte: number): void {
+    this.#literal(byte === 0x4e ? 'NaN' : byte === 0x49 ? 'Infinity' : '-Infinity');
+    this.unfit = true;
   }
 
   skipNumber(): void {

@@ -64,6 +64,8 @@ export class KinetoEvent {
   #address = 0;
   #deviceType = 0;
   #givenName: string | undefined;
+  /** Arguments left out: no JSON, or too deep. */
+  #unfit = 0;
   readonly #communication = new CommunicationFields();
   readonly #others = new OtherArguments();
 
@@ -80,8 +82,14 @@ export class KinetoEvent {
   /** Reads the object at the scanner and appends its row. */
   read(scanner: JsonScanner): void {
     this.#clear();
+    scanner.peek();
+    const at = scanner.origin + scanner.at;
     this.#members(scanner, this.#eventKeys, 1);
+    const { skipped } = this.#table;
+    const before = skipped.malformed;
+    skipped.values += this.#unfit;
     this.#append(scanner);
+    if (this.#unfit > 0 || skipped.malformed > before) this.#table.leftOutAt ??= at;
   }
 
   #clear(): void {
@@ -116,6 +124,7 @@ export class KinetoEvent {
     this.#givenName = undefined;
     this.#communication.clear();
     this.#others.clear();
+    this.#unfit = 0;
   }
 
   #members(scanner: JsonScanner, keys: JsonKeys<KnownMember>, depth: number): void {
@@ -130,15 +139,18 @@ export class KinetoEvent {
     do {
       scanner.peek();
       const from = scanner.at;
+      scanner.unfit = false;
       const known = keys.read(scanner);
       const first = scanner.peek();
       const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
+      else if (scanner.isNoNumber(first)) scanner.skip(depth);
       else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
       else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
-      if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
+      if (scanner.unfit && depth === 2) this.#unfit++;
+      else if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -258,6 +270,7 @@ export class KinetoEvent {
   #other(field: Field, scanner: JsonScanner, depth: number): void {
     const from = scanner.at;
     scanner.skip(depth);
+    if (scanner.unfit) return;
     if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner, from, scanner.at);
     else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner, from, scanner.at);
     else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner, from, scanner.at);
