@@ -7,10 +7,21 @@ import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
 import { CommunicationFields } from './kineto-communication.ts';
 import { argumentFields, eventFields, type Field, type KnownMember } from './kineto-event-fields.ts';
+import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d, counter: 0x43 } as const;
+const phase = {
+  complete: 0x58,
+  begin: 0x42,
+  end: 0x45,
+  instant: 0x69,
+  oldInstant: 0x49,
+  flowStart: 0x73,
+  flowEnd: 0x66,
+  metadata: 0x4d,
+  counter: 0x43,
+} as const;
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
@@ -23,6 +34,7 @@ export class KinetoEvent {
   readonly #eventKeys = new JsonKeys(eventFields);
   readonly #argumentKeys = new JsonKeys(argumentFields);
   readonly #tracks = new Map<number, Map<number, number>>();
+  readonly #open: OpenSpans;
   readonly #memoryName: number;
   readonly #outOfMemoryName: number;
   readonly #memoryCategoryName: number;
@@ -66,6 +78,8 @@ export class KinetoEvent {
   #givenName: string | undefined;
   /** Arguments left out: no JSON, or too deep. */
   #unfit = 0;
+  /** Other arguments of the begin that this event ends. */
+  #begun = 0;
   readonly #communication = new CommunicationFields();
   readonly #others = new OtherArguments();
 
@@ -73,6 +87,7 @@ export class KinetoEvent {
   constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
     this.#keepsAll = keepsAll;
+    this.#open = new OpenSpans(table.budget);
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
     this.#memoryCategoryName = table.strings.index('[memory category]');
@@ -90,6 +105,11 @@ export class KinetoEvent {
     skipped.values += this.#unfit;
     this.#append(scanner);
     if (this.#unfit > 0 || skipped.malformed > before) this.#table.leftOutAt ??= at;
+  }
+
+  /** Ends the file: spans without an end are counted. */
+  finish(): void {
+    this.#table.skipped.malformed += this.#open.count;
   }
 
   #clear(): void {
@@ -125,6 +145,7 @@ export class KinetoEvent {
     this.#communication.clear();
     this.#others.clear();
     this.#unfit = 0;
+    this.#begun = 0;
   }
 
   #members(scanner: JsonScanner, keys: JsonKeys<KnownMember>, depth: number): void {
@@ -287,6 +308,8 @@ export class KinetoEvent {
     } else if (this.#phase === phase.complete) {
       if (this.#name < 0 || !this.#isPlaced() || !(this.#duration >= 0 && this.#duration <= Number.MAX_SAFE_INTEGER)) skipped.malformed++;
       else this.#appendComplete(scanner);
+    } else if (this.#phase === phase.begin || this.#phase === phase.end) {
+      if (!this.#isPlaced() || !(this.#phase === phase.begin ? this.#begin() : this.#end(scanner))) skipped.malformed++;
     } else if (this.#phase === phase.metadata) {
       this.#keepName();
     } else if (this.#phase === phase.flowStart || this.#phase === phase.flowEnd) {
@@ -333,6 +356,30 @@ export class KinetoEvent {
     return (this.#micros - this.epochMicros) * 1000 + this.#nanos;
   }
 
+  #begin(): boolean {
+    if (this.#name < 0) return false;
+    // The first event's time is the epoch, and this may be it.
+    this.#time();
+    const others = this.#others.index(this.#table);
+    this.#open.begin(this.#track(), { micros: this.#micros, nanos: this.#nanos, name: this.#name, category: this.#category, others });
+    return true;
+  }
+
+  /** Appends the span that ends; false if none is open, or it would end before it began. */
+  #end(scanner: JsonScanner): boolean {
+    const span = this.#open.end(this.#track());
+    if (span === undefined) return false;
+    this.#duration = (this.#micros - span.micros) * 1000 + this.#nanos - span.nanos;
+    if (this.#duration < 0) return false;
+    this.#micros = span.micros;
+    this.#nanos = span.nanos;
+    this.#name = span.name;
+    this.#category = span.category;
+    this.#begun = span.others;
+    this.#appendComplete(scanner);
+    return true;
+  }
+
   #appendComplete(scanner: JsonScanner): void {
     const { events } = this.#table;
     if (events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
@@ -356,9 +403,14 @@ export class KinetoEvent {
     if (this.#outputs !== 0) columns.outputs[row] = this.#outputs;
     if (this.#modules !== 0) columns.modules[row] = this.#modules;
     if (this.#isAsync !== 0) columns.isAsync[row] = this.#isAsync;
-    const others = this.#others.index(this.#table);
+    const others = this.#joined(this.#begun, this.#others.index(this.#table));
     if (others !== 0) columns.others[row] = others;
     this.#communication.append(this.#table, row);
+  }
+
+  #joined(begun: number, others: number): number {
+    const { strings } = this.#table;
+    return begun === 0 || others === 0 ? begun + others : strings.index(`${strings.get(begun)},${strings.get(others)}`);
   }
 
   #appendInstant(): void {

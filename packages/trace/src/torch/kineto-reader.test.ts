@@ -313,3 +313,46 @@ test.for([
   const table = readKineto(bytesOf(`[{"ph":"X","name":"a","pid":1,"ts":0,"dur":${text}}]`));
   expect(table.events.columns.duration[0]).toBe(nanos);
 });
+
+describe("other programs' Chrome traces", () => {
+  test("begins and ends, as in Horovod's timeline, become spans; what has no other half is counted", () => {
+    const text = `[
+{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad.0"}},
+{"name": "process_sort_index", "ph": "M", "pid": 1, "args": {"sort_index": 1}},
+{"ph": "E", "ts": 5, "pid": 1},
+{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 10.5, "pid": 1},
+{"ph": "X", "name": "0", "ts": 12, "pid": 1, "dur": 0},
+{"ph": "E", "ts": 20.001, "pid": 1},
+{"ph": "B", "name": "ALLREDUCE", "ts": 21, "pid": 1, "args": {"a": 1}},
+{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": 22, "pid": 1},
+{"ph": "B", "name": "other tensor", "ts": 22, "pid": 2},
+{"ph": "E", "ts": 30, "pid": 1},
+{"ph": "E", "ts": 31, "pid": 1, "args": {"dtype": "float32"}},
+`;
+    const { events, strings, skipped, stopped, epoch } = readKineto(bytesOf(text), { keep: 'all' });
+    const { columns } = events;
+    const rows = Array.from({ length: events.length }, (_, row) => [
+      strings.get(columns.name[row] as number),
+      Number(epoch) + (columns.start[row] as number),
+      columns.duration[row],
+      strings.get(columns.others[row] as number),
+    ]);
+    expect(rows).toEqual([
+      ['0', 12_000, 0, ''],
+      ['NEGOTIATE_ALLREDUCE', 10_500, 9501, ''],
+      ['NCCL_ALLREDUCE', 22_000, 8000, ''],
+      ['ALLREDUCE', 21_000, 10_000, '"a": 1,"dtype": "float32"'],
+    ]);
+    expect([skipped.malformed, skipped.otherKinds, stopped]).toEqual([2, 0, undefined]);
+  });
+
+  test("VizTracer's file", () => {
+    const text = `{"traceEvents": [{"ph": "M", "pid": 7, "tid": 7, "name": "process_name", "args": {"name": "MainProcess"}},
+      {"pid": 7, "tid": 7, "ts": 1e3, "ph": "X", "dur": 2.5, "name": "f (a.py:1)", "cat": "FEE", "args": {"return_value": "NaN"}, "caller_lineno": 3},
+      {"pid": 7, "tid": 7, "ts": 1001, "ph": "C", "name": "loss", "args": {"value": NaN}},
+      {"pid": 7, "tid": 7, "ts": 1001, "ph": "i", "name": "note", "s": "g"}],
+      "viztracer_metadata": {"overflow": false, "version": "1.0.0"}, "file_info": {"files": {"a.py": ["x\\n", 1]}, "functions": {}}}`;
+    const { events, instants, counters, skipped } = readKineto(bytesOf(text), { keep: 'all' });
+    expect([events.length, instants.length, counters.length, skipped.values]).toEqual([1, 1, 0, 1]);
+  });
+});

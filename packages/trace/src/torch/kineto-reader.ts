@@ -1,6 +1,6 @@
 // Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2021) from chunks of bytes into columns.
 //
-// Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
+// Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, begins with their ends, allocator
 // instants, flows, process and thread names; with `keep: 'all'` also other instants, counters and arguments. Categories stay as written
 // (meanings: kineto-categories.ts).
 //
@@ -76,6 +76,7 @@ export class KinetoReader {
       if (this.#state !== 'end' && this.#table.stopped === undefined)
         this.#stop(this.#scanner.error('truncated', 'the file ends before its data does'));
     }
+    this.#event.finish();
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
     const base = this.#table.metadata.get('baseTimeNanoseconds');
     this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
