@@ -4,7 +4,7 @@
 // measured in turns with the subject (turns.ts) differs with them. The types below refuse any other target.
 
 /** Units whose values depend on the machine and on the hour. */
-export type SpeedUnit = 'ns' | 'µs' | 'ms' | 's' | 'events/s' | 'M events/s' | 'ms per million messages';
+export type SpeedUnit = 'ns' | 'µs' | 'ms' | 's' | 'events/s' | 'MB/s' | 'M events/s' | 'ms per million messages';
 
 /** The same on every machine, or nearly so: amounts, shares, counts, and times of a simulated clock. */
 export type AmountUnit =

@@ -31,6 +31,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: 'events per second into the store, against JSON.parse, and through nats-server, against JetStream alone',
     run: async () => (await import('./ingest.ts')).ingest(),
   },
+  import: {
+    about: 'torch.profiler JSON into columns, against JSON.parse of the same bytes, and the peak memory of reading 1 and 4 GB',
+    run: async () => (await import('./import.ts')).importFiles(),
+  },
   table: {
     about: 'events per second of key averages, against the same rules on parsed objects',
     run: async () => (await import('./table.ts')).table(),

@@ -1,9 +1,10 @@
 // One side of the benchmark `table`, in a thread with a heap of its own: a million objects of the baseline beside our columns would make the collector
 // part of our figure. Each message asks for one turn, and is answered when it is done.
 
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { averagesTable, functionAverages, functionEvents, type KinetoTable, readKineto } from '@ranktrace/trace/torch';
 import { averagesOfObjects, type PlainEvent } from './table-baseline.ts';
+import { answerTurns } from './turn-worker.ts';
 
 export interface TableWork {
   readonly side: 'columns' | 'objects';
@@ -53,8 +54,4 @@ function repeatedObjects(bytes: Uint8Array, copies: number): PlainEvent[] {
   return Array.from({ length: copies }, (_, copy) => events.map((event) => ({ ...event, ts: event.ts + copy * 1e6 }))).flat();
 }
 
-const turn = turnOf(workerData as TableWork);
-parentPort?.on('message', () => {
-  turn();
-  parentPort?.postMessage('done');
-});
+answerTurns(turnOf(workerData as TableWork));

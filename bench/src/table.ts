@@ -3,15 +3,14 @@
 // The input is a profile again and again, one after the other: conv_train (ops, shapes, memory, flops; torch 2.13 on a CPU), a generated rank of a GPU
 // job, and one of nanogpt-8rank where it is found (ops, CUDA runtime calls, kernels).
 
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
 import { gunzipSync } from 'node:zlib';
 import { readKineto } from '@ranktrace/trace/torch';
 import { type Figure, figure, type NotMeasured } from './figure.ts';
 import { generateKineto, kinetoText } from './generated-kineto.ts';
 import { overRecordings } from './recordings.ts';
 import type { TableWork } from './table-worker.ts';
+import { startSide } from './turn-worker.ts';
 import { inTurns, progress } from './turns.ts';
 
 const rounds = 6;
@@ -41,8 +40,8 @@ async function measure(name: string, bytes: Uint8Array, least: number): Promise<
   progress(`table: ${name}`);
   const inFile = readKineto(bytes).events.length;
   const copies = Math.ceil(eventsWanted / inFile);
-  await using columns = startWorker({ side: 'columns', bytes, copies });
-  await using objects = startWorker({ side: 'objects', bytes, copies });
+  await using columns = startSide('./table-worker.js', { side: 'columns', bytes, copies } satisfies TableWork);
+  await using objects = startSide('./table-worker.js', { side: 'objects', bytes, copies } satisfies TableWork);
   // Compiles both.
   await columns.turn();
   await objects.turn();
@@ -54,25 +53,4 @@ async function measure(name: string, bytes: Uint8Array, least: number): Promise<
     baseline: { name: 'same rules on parsed objects', value: (inFile * copies) / seconds.objects },
     target: { at: 'least', value: least, of: 'ratio' },
   });
-}
-
-interface Side extends AsyncDisposable {
-  /** Seconds of CPU time, the collector's included: on a busy machine a thread of the collector finds a free core more or less often. */
-  turn(): Promise<number>;
-}
-
-function startWorker(work: TableWork): Side {
-  const worker = new Worker(new URL('./table-worker.js', import.meta.url), { workerData: work });
-  return {
-    async turn() {
-      const before = process.cpuUsage();
-      worker.postMessage('turn');
-      await once(worker, 'message');
-      const { user, system } = process.cpuUsage(before);
-      return (user + system) / 1e6;
-    },
-    async [Symbol.asyncDispose]() {
-      await worker.terminate();
-    },
-  };
 }

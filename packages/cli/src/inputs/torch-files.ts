@@ -2,7 +2,7 @@
 // reason and its position.
 
 import { createReadStream, statSync } from 'node:fs';
-import { createGunzip } from 'node:zlib';
+import { constants, createGunzip } from 'node:zlib';
 import { type ReadBudget, TraceError } from '@ranktrace/trace';
 import { KinetoReader, type KinetoReaderOptions, type KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
@@ -59,20 +59,25 @@ async function readTable(path: string, options: KinetoReaderOptions, progress: P
   const file = createReadStream(path, { highWaterMark: 1 << 20 });
   const reader = new KinetoReader(options);
   try {
-    const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20 })) : file;
+    // The reader itself sees where a stream that is cut off ends: zlib would drop what it has unzipped by then.
+    const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20, finishFlush: constants.Z_SYNC_FLUSH })) : file;
     // `pipe` does not forward errors.
     file.on('error', (error) => text.destroy(error));
-    for await (const chunk of text) {
-      reader.push(chunk as Buffer);
-      progress.update(file.bytesRead, 0);
+    try {
+      for await (const chunk of text) {
+        reader.push(chunk as Buffer);
+        progress.update(file.bytesRead, 0);
+      }
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+      if (!code.startsWith('Z_')) throw error;
+      reader.stop(`its gzip stream is broken (${code})`);
     }
-    return reader.finish();
+    const table = reader.finish();
+    if (table.stopped !== undefined) say(`"${path}": read only its beginning: ${table.stopped}`);
+    return table;
   } catch (error) {
-    if (error instanceof TraceError) throw ofFile(path, error);
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (!code.startsWith('Z_')) throw error;
-    const why = `its gzip stream is broken or ends too early (${code})`;
-    throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause: error });
+    throw error instanceof TraceError ? ofFile(path, error) : error;
   } finally {
     file.destroy();
   }

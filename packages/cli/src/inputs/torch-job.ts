@@ -148,9 +148,10 @@ function worldSizeOf(profiles: readonly TorchProfile[]): number {
   return Math.max(1, ...(sizes as number[]), ...profiles.map(({ rank }) => rank + 1));
 }
 
-function sayWhatIsLeftOut(path: string, { skipped }: KinetoTable): void {
-  const text = leftOutText(skipped);
-  if (text !== '') say(`"${path}": left out ${text}`);
+/** Where a file ends early, its reader has said so. */
+function sayWhatIsLeftOut(path: string, { skipped, leftOutAt }: KinetoTable): void {
+  const text = leftOutText({ ...skipped, rest: 0 });
+  if (text !== '') say(`"${path}": left out ${text}${leftOutAt === undefined ? '' : `; the first at byte ${leftOutAt}`}`);
 }
 
 /** Windows are counted from the last one: a rank that lacks one is matched wrongly, so this reports the difference. */

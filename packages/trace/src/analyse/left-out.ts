@@ -5,15 +5,20 @@ export interface LeftOutCounts {
   readonly otherKinds: number;
   readonly arguments: number;
   readonly metadata: number;
+  /** Since they are counted. */
+  readonly values?: number;
+  readonly rest?: number;
 }
 
 /** '' if nothing was left out. */
-export function leftOutText({ malformed, otherKinds, arguments: args, metadata }: LeftOutCounts): string {
+export function leftOutText({ malformed, otherKinds, arguments: args, metadata, values = 0, rest = 0 }: LeftOutCounts): string {
   const parts = [
     [malformed, 'events without a name, process or time'],
     [otherKinds, 'events of a kind that torch does not write'],
     [args, 'events that lost their arguments, for there are too many different ones'],
-    [metadata, 'entries beside the events, for they are too large'],
+    [metadata, 'entries beside the events, for they are too large or no JSON'],
+    [values, 'arguments that are no JSON (such as NaN) or nest too deep'],
+    [rest, 'ends of files, which are cut off or broken'],
   ] as const;
   return parts
     .filter(([count]) => count > 0)

@@ -1,4 +1,7 @@
 // Rows as typed columns that grow together: struct of arrays, never an object per row.
+//
+// A column is 0 where it was not written. One that nobody wrote takes no memory: the system gives zeroed pages only when they are written to,
+// and a growing table copies no such column.
 
 import { ReadBudget } from './read-budget.ts';
 
@@ -33,7 +36,7 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
   }
 
-  /** Adds a row; the caller fills every column of it. */
+  /** Adds a row of zeros; the caller fills its columns: all of them where `length` was ever lowered. */
   add(): number {
     if (this.length === this.#room) this.#grow();
     return this.length++;
@@ -51,8 +54,14 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     const columns = this.columns as Record<string, Column>;
     for (const [name, kind] of Object.entries(this.#schema)) {
       const wider = allocate(kind, this.#room);
-      wider.set(columns[name] as Column);
+      const column = columns[name] as Column;
+      if (!isZero(column)) wider.set(column);
       columns[name] = wider;
     }
   }
+}
+
+function isZero(column: Column): boolean {
+  for (let row = 0; row < column.length; row++) if (column[row] !== 0) return false;
+  return true;
 }

@@ -18,14 +18,18 @@ export function readNamedCounts(text: string | undefined): ReadonlyMap<string, n
 
 const isCount = (count: unknown): count is number => Number.isSafeInteger(count) && (count as number) >= 0;
 
-/** The counts of `kinds`; undefined when the text, which is untrusted, does not hold each of them. */
-export function readCounts<K extends string>(text: string | undefined, kinds: readonly K[]): Record<K, number> | undefined {
+/** The counts of `kinds`, and of `others` 0 where they are not stated; undefined when the text, which is untrusted, lacks or garbles one. */
+export function readCounts<K extends string, O extends string = never>(
+  text: string | undefined,
+  kinds: readonly K[],
+  others: readonly O[] = [],
+): Record<K | O, number> | undefined {
   if (text === undefined) return undefined;
-  const counts = {} as Record<K, number>;
+  const counts = {} as Record<K | O, number>;
   try {
     const given = JSON.parse(text) as Record<string, unknown> | null;
-    for (const kind of kinds) {
-      const count = given?.[kind];
+    for (const kind of [...kinds, ...others]) {
+      const count = given?.[kind] ?? (kinds.includes(kind as K) ? undefined : 0);
       if (!isCount(count)) return undefined;
       counts[kind] = count;
     }

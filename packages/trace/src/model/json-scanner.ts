@@ -7,7 +7,8 @@
 // goes back to `mark` and reads the unit again once the bytes have doubled, so that even a file fed byte by byte costs O(bytes).
 // As units are small (about 300 bytes), that is simpler and faster than a state machine that can stop anywhere.
 //
-// Invariant: strict JSON (RFC 8259), except that invalid UTF-8, which Kineto is known to write, becomes U+FFFD.
+// Invariant: strict JSON (RFC 8259), except for what known writers produce: invalid UTF-8 (Kineto) becomes U+FFFD; control characters in strings,
+// NaN and Infinity (Python) and values that nest too deep are skipped as values, and set `unfit`, for JSON.parse would refuse them.
 // Invariant: it allocates only the unit's own bytes and the text a caller asks for; depth is bounded, and with it recursion.
 
 import { decodeUtf8 } from './decode-utf8.ts';
@@ -16,6 +17,9 @@ import { limits } from './limits.ts';
 
 /** Thrown when the bytes end inside a unit and more may come. It is no error: only the reader sees it. */
 export const moreWanted: unique symbol = Symbol('more bytes wanted');
+
+/** How its errors begin. */
+export const cannotRead = 'Cannot read the trace: ';
 
 export const json = {
   quote: 0x22,
@@ -31,11 +35,24 @@ export const json = {
 
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 
+/** 1 for bytes that end a run of plain bytes in a string: quote, backslash, control characters. */
+const endsPlain = Uint8Array.from({ length: 256 }, (_, byte) => (byte === json.quote || byte === json.backslash || byte < 0x20 ? 1 : 0));
+
+/** 1 for bytes that may continue a number, after its first digits. */
+const continuesNumber = Uint8Array.from({ length: 256 }, (_, byte) => (isDigit(byte) || byte === 0x2e || (byte | 0x20) === 0x65 ? 1 : 0));
+
+/** Digits that a double holds exactly. */
+const exactDigits = 15;
+
+const escaped = (control: string): string => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 /** Powers of ten that scale up to 22 decimals exactly. */
 const powers = Float64Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
 
 export class JsonScanner {
   bytes: Uint8Array = new Uint8Array(0);
+  /** Of the same bytes. */
+  view = new DataView(this.bytes.buffer);
   at = 0;
   end = 0;
   /** Offset of `bytes[0]` in the file. */
@@ -47,6 +64,8 @@ export class JsonScanner {
   to = 0;
   /** Whether the last string has escapes. */
   escaped = false;
+  /** Set by a value that JSON.parse would refuse, or that nests too deep. Callers clear it. */
+  unfit = false;
   /** The last time read by `micros`: whole µs, and ns below that, 0 … 999. */
   wholeMicros = 0;
   restNanos = 0;
@@ -59,14 +78,15 @@ export class JsonScanner {
   feed(chunk: Uint8Array): boolean {
     const kept = this.end - this.#mark;
     if (kept === 0) {
-      this.bytes = chunk;
+      // A view without the subclass that Node's streams give: a subarray of it would be slow.
+      this.#setBytes(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.length));
     } else {
       // The array doubles, so that many small chunks are not copied over and over.
       const fits = this.#mark === 0 && this.#owned && this.bytes.length >= kept + chunk.length;
       const joined = fits ? this.bytes : new Uint8Array(2 * kept + chunk.length);
       if (!fits) joined.set(this.bytes.subarray(this.#mark, this.end));
       joined.set(chunk, kept);
-      this.bytes = joined;
+      if (!fits) this.#setBytes(joined);
     }
     this.#owned = kept > 0;
     this.origin += this.#mark;
@@ -77,6 +97,11 @@ export class JsonScanner {
   }
 
   #owned = false;
+
+  #setBytes(bytes: Uint8Array): void {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
 
   /** Marks everything before `at` as read. */
   commit(): void {
@@ -97,7 +122,7 @@ export class JsonScanner {
   /** Copies the unread bytes out of the caller's chunk, which the caller may then reuse. */
   detach(): void {
     if (this.#owned) return;
-    this.bytes = this.bytes.slice(this.#mark, this.end);
+    this.#setBytes(this.bytes.slice(this.#mark, this.end));
     this.origin += this.#mark;
     this.at -= this.#mark;
     this.end -= this.#mark;
@@ -106,11 +131,15 @@ export class JsonScanner {
   }
 
   error(code: TraceErrorCode, what: string): TraceError {
-    return new TraceError(code, `Cannot read the trace: at byte ${this.origin + this.at} ${what}`);
+    return new TraceError(code, `${cannotRead}at byte ${this.origin + this.at} ${what}`);
   }
 
   /** The next byte that is not white space, not consumed. */
   peek(): number {
+    if (this.at < this.end) {
+      const byte = this.bytes[this.at] as number;
+      if (byte > 0x20) return byte;
+    }
     for (; this.at < this.end; this.at++) {
       const byte = this.bytes[this.at] as number;
       if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte;
@@ -125,6 +154,18 @@ export class JsonScanner {
       if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
     }
     return true;
+  }
+
+  /** Whether all that is left is one `byte` and white space. */
+  isLast(byte: number): boolean {
+    const { at } = this;
+    let isLast = this.isEmpty();
+    if (!isLast && this.bytes[this.at] === byte) {
+      this.at++;
+      isLast = this.isEmpty();
+    }
+    this.at = at;
+    return isLast;
   }
 
   expect(wanted: number): void {
@@ -155,6 +196,7 @@ export class JsonScanner {
     this.from = at;
     this.escaped = false;
     for (; at < end; at++) {
+      if (endsPlain[bytes[at] as number] === 0) continue;
       const byte = bytes[at] as number;
       if (byte === json.quote) {
         this.to = at;
@@ -164,9 +206,8 @@ export class JsonScanner {
       if (byte === json.backslash) {
         this.at = at;
         at = this.#escape();
-      } else if (byte < 0x20) {
-        this.at = at;
-        throw this.wrong('no control character in a string');
+      } else {
+        this.unfit = true;
       }
     }
     this.at = end;
@@ -177,13 +218,27 @@ export class JsonScanner {
   text(): string {
     if (!this.escaped) return decodeUtf8(this.bytes, this.from, this.to);
     // Escapes are rare, and such strings short and already checked, so JSON.parse may decode them.
-    return JSON.parse(`"${decodeUtf8(this.bytes, this.from, this.to)}"`) as string;
+    const text = decodeUtf8(this.bytes, this.from, this.to);
+    return JSON.parse(`"${this.unfit ? text.replaceAll(/\p{Cc}/gu, escaped) : text}"`) as string;
   }
 
   number(): number {
     this.peek();
-    const { bytes } = this;
+    const { bytes, end } = this;
     const first = this.at;
+    // Nearly all numbers are short whole ones.
+    const until = Math.min(end, first + exactDigits);
+    let short = 0;
+    let place = first;
+    for (; place < until; place++) {
+      const digit = (bytes[place] as number) - 0x30;
+      if (digit < 0 || digit > 9) break;
+      short = short * 10 + digit;
+    }
+    if (place < end && continuesNumber[bytes[place] as number] === 0 && (place === first + 1 || (place > first && bytes[first] !== 0x30))) {
+      this.at = place;
+      return short;
+    }
     const negative = bytes[first] === json.minus;
     this.skipNumber();
     let value = 0;
@@ -203,6 +258,7 @@ export class JsonScanner {
   /** Reads a time in µs into `wholeMicros` and `restNanos` from its digits: a double of µs since 1970 cannot hold ns. */
   micros(): void {
     this.peek();
+    if (this.#plainMicros()) return;
     const { bytes } = this;
     const first = this.at;
     this.skipNumber();
@@ -228,11 +284,95 @@ export class JsonScanner {
     this.restNanos = rest === 1000 ? 0 : rest;
   }
 
+  /** Reads a time as all known writers print it, digits and up to three decimals; false, without reading, for any other. */
+  #plainMicros(): boolean {
+    const { bytes, end } = this;
+    let at = this.at;
+    const until = Math.min(end, at + exactDigits);
+    const first = at;
+    let whole = 0;
+    for (; at < until; at++) {
+      const digit = (bytes[at] as number) - 0x30;
+      if (digit < 0 || digit > 9) break;
+      whole = whole * 10 + digit;
+    }
+    if (at === first || (bytes[first] === 0x30 && at > first + 1)) return false;
+    let rest = 0;
+    if (at < end && bytes[at] === 0x2e) {
+      const point = at++;
+      const last = Math.min(end, at + 3);
+      for (; at < last; at++) {
+        const digit = (bytes[at] as number) - 0x30;
+        if (digit < 0 || digit > 9) break;
+        rest = rest * 10 + digit;
+      }
+      if (at === point + 1) return false;
+      if (at < point + 4) rest *= at === point + 3 ? 10 : 100;
+    }
+    if (at >= end || continuesNumber[bytes[at] as number] === 1) return false;
+    this.wholeMicros = whole;
+    this.restNanos = rest;
+    this.at = at;
+    return true;
+  }
+
   /** Skips any value; `depth` is its nesting depth. */
   skip(depth = 0): void {
     const byte = this.peek();
+    if (byte === json.openObject || byte === json.openArray) this.#skipNested(depth);
+    else this.#skipPlain(byte);
+  }
+
+  /** Skips an array or object at `depth`, without recursion: `#closes` holds the end of each level that is open. */
+  #skipNested(depth: number): void {
+    let closes = this.#closes;
+    let level = depth;
+    do {
+      const byte = this.peek();
+      if (byte === json.openObject || byte === json.openArray) {
+        if (level >= limits.jsonDepthMax) this.unfit = true;
+        if (level >= limits.jsonSkippedDepthMax) {
+          throw this.error('too_deep', `values may be ${limits.jsonSkippedDepthMax} deep to be skipped, got deeper`);
+        }
+        const close = byte === json.openObject ? json.closeObject : json.closeArray;
+        this.at++;
+        if (this.peek() !== close) {
+          if (level >= closes.length) {
+            closes = new Uint8Array(2 * level);
+            closes.set(this.#closes);
+            this.#closes = closes;
+          }
+          closes[level++] = close;
+          if (close === json.closeObject) this.#key();
+          continue;
+        }
+        this.at++;
+      } else {
+        this.#skipPlain(byte);
+      }
+      // After a value: the next one, or the end of each level that ends here.
+      while (level > depth) {
+        const close = closes[level - 1] as number;
+        if (this.another(close)) {
+          if (close === json.closeObject) this.#key();
+          break;
+        }
+        level--;
+      }
+    } while (level > depth);
+  }
+
+  #closes = new Uint8Array(limits.jsonDepthMax);
+
+  #key(): void {
+    this.string();
+    this.expect(json.colon);
+  }
+
+  /** Skips a value that holds no others; `byte` is its first. */
+  #skipPlain(byte: number): void {
     if (byte === json.quote) this.string();
-    else if (byte === json.openObject || byte === json.openArray) this.#skipNested(byte === json.openObject, depth);
+    else if (this.isNoNumber(byte)) this.#skipNoNumber(byte);
     else if (byte === json.minus || isDigit(byte)) this.skipNumber();
     else if (byte === 0x74) this.#literal('true');
     else if (byte === 0x66) this.#literal('false');
@@ -240,21 +380,14 @@ export class JsonScanner {
     else throw this.wrong('a value');
   }
 
-  #skipNested(isObject: boolean, depth: number): void {
-    if (depth === limits.jsonDepthMax) throw this.error('too_deep', `values may be ${limits.jsonDepthMax} deep, got deeper`);
-    this.at++;
-    const close = isObject ? json.closeObject : json.closeArray;
-    if (this.peek() === close) {
-      this.at++;
-      return;
-    }
-    do {
-      if (isObject) {
-        this.string();
-        this.expect(json.colon);
-      }
-      this.skip(depth + 1);
-    } while (this.another(close));
+  /** Whether `byte`, the first of a value, begins NaN, Infinity or -Infinity. */
+  isNoNumber(byte: number): boolean {
+    return byte === 0x4e || byte === 0x49 || (byte === json.minus && this.at + 1 < this.end && this.bytes[this.at + 1] === 0x49);
+  }
+
+  #skipNoNumber(byte: number): void {
+    this.#literal(byte === 0x4e ? 'NaN' : byte === 0x49 ? 'Infinity' : '-Infinity');
+    this.unfit = true;
   }
 
   skipNumber(): void {

@@ -3,8 +3,10 @@
 export const limits = {
   /** One event of a JSON trace, or one value beside the events, kept until it has arrived whole; a larger one is refused (`too_large`). */
   jsonValueBytesMax: 64 * 1024 * 1024,
-  /** Arrays and objects inside each other; a file that goes deeper is refused (`too_deep`). */
+  /** Arrays and objects inside each other; a value that goes deeper is left out and counted. */
   jsonDepthMax: 64,
+  /** Arrays and objects inside each other in a value that is left out; a file that goes deeper is refused (`too_deep`). */
+  jsonSkippedDepthMax: 1_000_000,
   /** All metadata beside the events together; further entries are counted and left out. */
   metadataBytesMax: 64 * 1024 * 1024,
   /** Memory that the files of one command may take, however small they are; above, reading fails. `--memory` of the command sets another bound. */

@@ -1,7 +1,9 @@
 // The distinct strings of a file, by index. Looking up a string seen before creates no JavaScript string.
 //
-// A direct-mapped cache finds recent strings by a hash of their bytes and compares them byte for byte; on a miss the table asks a
+// A direct-mapped cache finds recent strings by a hash of their bytes and compares them with the bytes it has seen; on a miss the table asks a
 // Map, with a hash unknown to attackers. So a file made of collisions costs a decode and a look-up per string, never a long chain.
+//
+//   cache entry │ index  from  length │ ──► seen bytes │ aten::mm│[[4, 32], [32, 8]]│ …  │ free │
 //
 // Invariant: index 0 is the empty string, which also means "none".
 
@@ -10,13 +12,25 @@ import { TraceError } from './errors.ts';
 import type { JsonScanner } from './json-scanner.ts';
 import { limits } from './limits.ts';
 import { ReadBudget } from './read-budget.ts';
+import { sameBytes, type ViewedBytes } from './viewed-bytes.ts';
 
 const cacheEntries = 1 << 16;
+const seenBytesMin = 1 << 14;
+/** When the seen bytes are more, the cache forgets all. */
+const seenBytesMax = 1 << 23;
+/** Longer strings are looked up in the Map each time. */
+const cachedBytesMax = 1 << 16;
 
 export class StringTable {
   readonly strings: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
+  /** By entry of the cache: index of the string, 0 for none; where its bytes are in `#seen`, and how many. */
   readonly #cache = new Uint32Array(cacheEntries);
+  readonly #from = new Uint32Array(cacheEntries);
+  readonly #lengths = new Uint32Array(cacheEntries);
+  #seen = new Uint8Array(seenBytesMin);
+  #seenView = new DataView(this.#seen.buffer);
+  #seenLength = 0;
   readonly #budget: ReadBudget;
 
   constructor(budget = new ReadBudget()) {
@@ -44,32 +58,51 @@ export class StringTable {
 
   /** Index of the string that the scanner read last. */
   last(scanner: JsonScanner): number {
-    return scanner.escaped ? this.index(scanner.text()) : this.slice(scanner.bytes, scanner.from, scanner.to);
+    return scanner.escaped ? this.index(scanner.text()) : this.slice(scanner, scanner.from, scanner.to);
   }
 
   /** Index of the text with the UTF-8 bytes `bytes[from, to)`. */
-  slice(bytes: Uint8Array, from: number, to: number): number {
-    let hash = 0x811c9dc5;
-    for (let at = from; at < to; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);
+  slice({ bytes, view }: ViewedBytes, from: number, to: number): number {
+    const length = to - from;
+    let hash = length;
+    let at = from;
+    for (; at + 4 <= to; at += 4) {
+      hash = Math.imul(hash ^ view.getInt32(at, true), 0x9e3779b1);
+      hash ^= hash >>> 15;
+    }
+    for (; at < to; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);
     const entry = (hash ^ (hash >>> 16)) & (cacheEntries - 1);
-    const cached = this.#cache[entry] as number;
-    if (sameAscii(this.strings[cached] as string, bytes, from, to)) return cached;
+    if (this.#lengths[entry] === length && sameBytes(view, from, this.#seenView, this.#from[entry] as number, length))
+      return this.#cache[entry] as number;
     const index = this.index(decodeUtf8(bytes, from, to));
-    this.#cache[entry] = index;
+    if (length <= cachedBytesMax) this.#remember(entry, index, bytes, from, to);
     return index;
+  }
+
+  #remember(entry: number, index: number, bytes: Uint8Array, from: number, to: number): void {
+    const length = to - from;
+    if (this.#seenLength + length > seenBytesMax) {
+      this.#seenLength = 0;
+      this.#lengths.fill(0);
+      this.#cache.fill(0);
+    }
+    if (this.#seenLength + length > this.#seen.length) {
+      let room = this.#seen.length;
+      while (room < this.#seenLength + length) room *= 2;
+      this.#budget.take(room - this.#seen.length);
+      const wider = new Uint8Array(room);
+      wider.set(this.#seen);
+      this.#seen = wider;
+      this.#seenView = new DataView(wider.buffer);
+    }
+    this.#cache[entry] = index;
+    this.#from[entry] = this.#seenLength;
+    this.#lengths[entry] = length;
+    this.#seen.set(bytes.subarray(from, to), this.#seenLength);
+    this.#seenLength += length;
   }
 
   get(index: number): string {
     return this.strings[index] as string;
   }
-}
-
-/** Whether the bytes are this text, and plain ASCII. */
-function sameAscii(text: string, bytes: Uint8Array, from: number, to: number): boolean {
-  if (text.length !== to - from) return false;
-  for (let at = from; at < to; at++) {
-    const byte = bytes[at] as number;
-    if (byte >= 0x80 || text.charCodeAt(at - from) !== byte) return false;
-  }
-  return true;
 }

@@ -36,43 +36,8 @@ export type Field =
   | CommunicationNumber
   | 'Ev Idx';
 
-export const eventFields: ReadonlyMap<string, Field> = new Map(
-  (['ph', 'cat', 'name', 'pid', 'tid', 'ts', 'dur', 'id', 'args'] as const).map((name) => [name, name]),
-);
-
-export const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
-  ['External id', 'External id'],
-  // 2021's spelling, on work done for an op.
-  ['external id', 'External id'],
-  ['correlation', 'correlation'],
-  ['Sequence number', 'Sequence number'],
-  ['Fwd thread id', 'Fwd thread id'],
-  ['flops', 'flops'],
-  ['Flops', 'flops'],
-  ['Input Dims', 'Input Dims'],
-  ['Input type', 'Input type'],
-  ['Concrete Inputs', 'Concrete Inputs'],
-  ['Call stack', 'Call stack'],
-  ['Stack', 'Call stack'],
-  ['Output Dims', 'Output Dims'],
-  ['Module Hierarchy', 'Module Hierarchy'],
-  ['Async', 'Async'],
-  ['category', 'category'],
-  ['Bytes', 'Bytes'],
-  ['Total Allocated', 'Total Allocated'],
-  ['Total Reserved', 'Total Reserved'],
-  ['Addr', 'Addr'],
-  ['Device Type', 'Device Type'],
-  ['name', 'given name'],
-  ...[...communicationTexts, ...communicationNumbers].map((name): [string, Field] => [name, name]),
-  // Counts every event; useful only inside torch: the nesting carries the same information.
-  ['Ev Idx', 'Ev Idx'],
-  ['Python id', 'Ev Idx'],
-  ['Python parent id', 'Ev Idx'],
-]);
-
 /** Arguments excluded from an event's other arguments: they have columns of their own, or no use. */
-export const ownColumn: ReadonlySet<Field> = new Set<Field>([
+const ownColumns: ReadonlySet<Field> = new Set<Field>([
   'External id',
   'correlation',
   'Sequence number',
@@ -82,3 +47,51 @@ export const ownColumn: ReadonlySet<Field> = new Set<Field>([
   'Async',
   'Ev Idx',
 ]);
+
+/** A member that is read. */
+export interface KnownMember {
+  readonly field: Field;
+  /** Whether it is no other argument. */
+  readonly hasColumn: boolean;
+}
+
+const known = (field: Field): KnownMember => ({ field, hasColumn: ownColumns.has(field) });
+
+export const eventFields: ReadonlyMap<string, KnownMember> = new Map(
+  (['ph', 'cat', 'name', 'pid', 'tid', 'ts', 'dur', 'id', 'args'] as const).map((name) => [name, known(name)]),
+);
+
+export const argumentFields: ReadonlyMap<string, KnownMember> = new Map(
+  (
+    [
+      ['External id', 'External id'],
+      // 2021's spelling, on work done for an op.
+      ['external id', 'External id'],
+      ['correlation', 'correlation'],
+      ['Sequence number', 'Sequence number'],
+      ['Fwd thread id', 'Fwd thread id'],
+      ['flops', 'flops'],
+      ['Flops', 'flops'],
+      ['Input Dims', 'Input Dims'],
+      ['Input type', 'Input type'],
+      ['Concrete Inputs', 'Concrete Inputs'],
+      ['Call stack', 'Call stack'],
+      ['Stack', 'Call stack'],
+      ['Output Dims', 'Output Dims'],
+      ['Module Hierarchy', 'Module Hierarchy'],
+      ['Async', 'Async'],
+      ['category', 'category'],
+      ['Bytes', 'Bytes'],
+      ['Total Allocated', 'Total Allocated'],
+      ['Total Reserved', 'Total Reserved'],
+      ['Addr', 'Addr'],
+      ['Device Type', 'Device Type'],
+      ['name', 'given name'],
+      ...[...communicationTexts, ...communicationNumbers].map((name): [string, Field] => [name, name]),
+      // Counts every event; useful only inside torch: the nesting carries the same information.
+      ['Ev Idx', 'Ev Idx'],
+      ['Python id', 'Ev Idx'],
+      ['Python parent id', 'Ev Idx'],
+    ] as readonly (readonly [string, Field])[]
+  ).map(([name, field]) => [name, known(field)]),
+);

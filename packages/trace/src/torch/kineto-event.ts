@@ -2,15 +2,26 @@
 //
 // Invariant: a field of the wrong type counts as absent; an event then left without name, process or time is counted, never guessed.
 
+import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
-import { StringTable } from '../model/string-table.ts';
 import { CommunicationFields } from './kineto-communication.ts';
-import { argumentFields, eventFields, type Field, ownColumn } from './kineto-event-fields.ts';
+import { argumentFields, eventFields, type Field, type KnownMember } from './kineto-event-fields.ts';
+import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d, counter: 0x43 } as const;
+const phase = {
+  complete: 0x58,
+  begin: 0x42,
+  end: 0x45,
+  instant: 0x69,
+  oldInstant: 0x49,
+  flowStart: 0x73,
+  flowEnd: 0x66,
+  metadata: 0x4d,
+  counter: 0x43,
+} as const;
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
@@ -20,11 +31,10 @@ export class KinetoEvent {
 
   readonly #table: KinetoTable;
   readonly #keepsAll: boolean;
-  readonly #keys: StringTable;
-  /** The field for a key, by the key's index; looked up once per distinct key. */
-  readonly #eventKeys: (Field | undefined)[] = [];
-  readonly #argumentKeys: (Field | undefined)[] = [];
+  readonly #eventKeys = new JsonKeys(eventFields);
+  readonly #argumentKeys = new JsonKeys(argumentFields);
   readonly #tracks = new Map<number, Map<number, number>>();
+  readonly #open: OpenSpans;
   readonly #memoryName: number;
   readonly #outOfMemoryName: number;
   readonly #memoryCategoryName: number;
@@ -66,14 +76,18 @@ export class KinetoEvent {
   #address = 0;
   #deviceType = 0;
   #givenName: string | undefined;
+  /** Arguments left out: no JSON, or too deep. */
+  #unfit = 0;
+  /** Other arguments of the begin that this event ends. */
+  #begun = 0;
   readonly #communication = new CommunicationFields();
   readonly #others = new OtherArguments();
 
   /** `keepsAll`: keep other arguments, instants and counters too. */
   constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
-    this.#keys = new StringTable(table.budget);
     this.#keepsAll = keepsAll;
+    this.#open = new OpenSpans(table.budget);
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
     this.#memoryCategoryName = table.strings.index('[memory category]');
@@ -83,8 +97,19 @@ export class KinetoEvent {
   /** Reads the object at the scanner and appends its row. */
   read(scanner: JsonScanner): void {
     this.#clear();
-    this.#members(scanner, eventFields, this.#eventKeys, 1);
+    scanner.peek();
+    const at = scanner.origin + scanner.at;
+    this.#members(scanner, this.#eventKeys, 1);
+    const { skipped } = this.#table;
+    const before = skipped.malformed;
+    skipped.values += this.#unfit;
     this.#append(scanner);
+    if (this.#unfit > 0 || skipped.malformed > before) this.#table.leftOutAt ??= at;
+  }
+
+  /** Ends the file: spans without an end are counted. */
+  finish(): void {
+    this.#table.skipped.malformed += this.#open.count;
   }
 
   #clear(): void {
@@ -119,9 +144,11 @@ export class KinetoEvent {
     this.#givenName = undefined;
     this.#communication.clear();
     this.#others.clear();
+    this.#unfit = 0;
+    this.#begun = 0;
   }
 
-  #members(scanner: JsonScanner, fields: ReadonlyMap<string, Field>, known: (Field | undefined)[], depth: number): void {
+  #members(scanner: JsonScanner, keys: JsonKeys<KnownMember>, depth: number): void {
     scanner.expect(json.openObject);
     if (scanner.peek() === json.closeObject) {
       scanner.at++;
@@ -129,21 +156,22 @@ export class KinetoEvent {
     }
     // The event's own members are depth 1, those of `args` 2.
     const keepsOthers = this.#keepsAll && depth === 2;
+    keys.begin();
     do {
-      scanner.string();
-      const from = scanner.from - 1;
-      const key = this.#keys.last(scanner);
-      scanner.expect(json.colon);
+      scanner.peek();
+      const from = scanner.at;
+      scanner.unfit = false;
+      const known = keys.read(scanner);
       const first = scanner.peek();
-      // `key in known` would be slow; the length alone separates a hole from an unknown field.
-      while (known.length <= key) known.push(fields.get(this.#keys.get(known.length)));
-      const field = known[key];
+      const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
+      else if (scanner.isNoNumber(first)) scanner.skip(depth);
       else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
-      else if (field === 'args' && first === json.openObject) this.#members(scanner, argumentFields, this.#argumentKeys, depth + 1);
+      else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
-      if (keepsOthers && (field === undefined || !ownColumn.has(field))) this.#others.add(scanner.bytes, from, scanner.at);
+      if (scanner.unfit && depth === 2) this.#unfit++;
+      else if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -263,10 +291,11 @@ export class KinetoEvent {
   #other(field: Field, scanner: JsonScanner, depth: number): void {
     const from = scanner.at;
     scanner.skip(depth);
-    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner.bytes, from, scanner.at);
-    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    if (scanner.unfit) return;
+    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner, from, scanner.at);
   }
 
   #append(scanner: JsonScanner): void {
@@ -279,6 +308,8 @@ export class KinetoEvent {
     } else if (this.#phase === phase.complete) {
       if (this.#name < 0 || !this.#isPlaced() || !(this.#duration >= 0 && this.#duration <= Number.MAX_SAFE_INTEGER)) skipped.malformed++;
       else this.#appendComplete(scanner);
+    } else if (this.#phase === phase.begin || this.#phase === phase.end) {
+      if (!this.#isPlaced() || !(this.#phase === phase.begin ? this.#begin() : this.#end(scanner))) skipped.malformed++;
     } else if (this.#phase === phase.metadata) {
       this.#keepName();
     } else if (this.#phase === phase.flowStart || this.#phase === phase.flowEnd) {
@@ -325,30 +356,61 @@ export class KinetoEvent {
     return (this.#micros - this.epochMicros) * 1000 + this.#nanos;
   }
 
+  #begin(): boolean {
+    if (this.#name < 0) return false;
+    // The first event's time is the epoch, and this may be it.
+    this.#time();
+    const others = this.#others.index(this.#table);
+    this.#open.begin(this.#track(), { micros: this.#micros, nanos: this.#nanos, name: this.#name, category: this.#category, others });
+    return true;
+  }
+
+  /** Appends the span that ends; false if none is open, or it would end before it began. */
+  #end(scanner: JsonScanner): boolean {
+    const span = this.#open.end(this.#track());
+    if (span === undefined) return false;
+    this.#duration = (this.#micros - span.micros) * 1000 + this.#nanos - span.nanos;
+    if (this.#duration < 0) return false;
+    this.#micros = span.micros;
+    this.#nanos = span.nanos;
+    this.#name = span.name;
+    this.#category = span.category;
+    this.#begun = span.others;
+    this.#appendComplete(scanner);
+    return true;
+  }
+
   #appendComplete(scanner: JsonScanner): void {
     const { events } = this.#table;
     if (events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
     const row = events.add();
     const { columns } = events;
+    // Most events lack most of these: a column without values takes no memory.
     columns.start[row] = this.#time();
     columns.duration[row] = this.#duration;
     columns.name[row] = this.#name;
     columns.category[row] = this.#category;
     columns.track[row] = this.#track();
-    columns.externalId[row] = this.#externalId;
-    columns.correlation[row] = this.#correlation;
+    if (this.#externalId !== 0) columns.externalId[row] = this.#externalId;
+    if (this.#correlation !== 0) columns.correlation[row] = this.#correlation;
     columns.sequence[row] = this.#sequence;
-    columns.forwardThread[row] = this.#forwardThread;
-    columns.flops[row] = this.#flops;
-    columns.shapes[row] = this.#shapes;
-    columns.types[row] = this.#types;
-    columns.concrete[row] = this.#concrete;
-    columns.stack[row] = this.#stack;
-    columns.outputs[row] = this.#outputs;
-    columns.modules[row] = this.#modules;
-    columns.isAsync[row] = this.#isAsync;
-    columns.others[row] = this.#others.index(this.#table);
+    if (this.#forwardThread !== 0) columns.forwardThread[row] = this.#forwardThread;
+    if (this.#flops !== 0) columns.flops[row] = this.#flops;
+    if (this.#shapes !== 0) columns.shapes[row] = this.#shapes;
+    if (this.#types !== 0) columns.types[row] = this.#types;
+    if (this.#concrete !== 0) columns.concrete[row] = this.#concrete;
+    if (this.#stack !== 0) columns.stack[row] = this.#stack;
+    if (this.#outputs !== 0) columns.outputs[row] = this.#outputs;
+    if (this.#modules !== 0) columns.modules[row] = this.#modules;
+    if (this.#isAsync !== 0) columns.isAsync[row] = this.#isAsync;
+    const others = this.#joined(this.#begun, this.#others.index(this.#table));
+    if (others !== 0) columns.others[row] = others;
     this.#communication.append(this.#table, row);
+  }
+
+  #joined(begun: number, others: number): number {
+    const { strings } = this.#table;
+    return begun === 0 || others === 0 ? begun + others : strings.index(`${strings.get(begun)},${strings.get(others)}`);
   }
 
   #appendInstant(): void {

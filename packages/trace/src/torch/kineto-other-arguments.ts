@@ -4,10 +4,13 @@
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
+import { copyBytes, type ViewedBytes } from '../model/viewed-bytes.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-export class OtherArguments {
-  #bytes = new Uint8Array(1024);
+export class OtherArguments implements ViewedBytes {
+  /** The members so far, joined by commas, and room. */
+  bytes = new Uint8Array(1024);
+  view = new DataView(this.bytes.buffer);
   #length = 0;
   /** Bytes of all distinct texts. */
   #kept = 0;
@@ -17,15 +20,16 @@ export class OtherArguments {
   }
 
   /** Adds `bytes[from, to)`: a key, its colon and its value. */
-  add(bytes: Uint8Array, from: number, to: number): void {
+  add({ bytes, view }: ViewedBytes, from: number, to: number): void {
     const needed = this.#length + 1 + to - from;
-    if (needed > this.#bytes.length) {
+    if (needed > this.bytes.length) {
       const wider = new Uint8Array(2 * needed);
-      wider.set(this.#bytes.subarray(0, this.#length));
-      this.#bytes = wider;
+      wider.set(this.bytes.subarray(0, this.#length));
+      this.bytes = wider;
+      this.view = new DataView(wider.buffer);
     }
-    if (this.#length > 0) this.#bytes[this.#length++] = json.comma;
-    this.#bytes.set(bytes.subarray(from, to), this.#length);
+    if (this.#length > 0) this.bytes[this.#length++] = json.comma;
+    copyBytes({ bytes, view }, from, to, this, this.#length);
     this.#length += to - from;
   }
 
@@ -37,13 +41,13 @@ export class OtherArguments {
       return 0;
     }
     const known = strings.strings.length;
-    const index = strings.slice(this.#bytes, 0, this.#length);
+    const index = strings.slice(this, 0, this.#length);
     if (index >= known) this.#kept += this.#length;
     return index;
   }
 
   /** The members, as JSON.parse has them. */
   parsed(): Readonly<Record<string, unknown>> {
-    return JSON.parse(`{${decodeUtf8(this.#bytes, 0, this.#length)}}`) as Record<string, unknown>;
+    return JSON.parse(`{${decodeUtf8(this.bytes, 0, this.#length)}}`) as Record<string, unknown>;
   }
 }

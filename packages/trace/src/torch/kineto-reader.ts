@@ -1,15 +1,18 @@
 // Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2021) from chunks of bytes into columns.
 //
-// Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
+// Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, begins with their ends, allocator
 // instants, flows, process and thread names; with `keep: 'all'` also other instants, counters and arguments. Categories stay as written
 // (meanings: kineto-categories.ts).
+//
+// A file that is broken or cut off after its first events is read up to there: `table.stopped` says where and why. A bare array may lack its
+// end, for the format's writers append to the file while the program runs.
 //
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time, in the memory of the columns plus one value.
 // Invariant: a unit changes the table only after its last byte was seen, so re-reading it after `moreWanted` repeats nothing.
 
 import { decodeUtf8 } from '../model/decode-utf8.ts';
-import { TraceError } from '../model/errors.ts';
-import { JsonScanner, json, moreWanted } from '../model/json-scanner.ts';
+import { TraceError, type TraceErrorCode } from '../model/errors.ts';
+import { cannotRead, JsonScanner, json, moreWanted } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
 import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-budget.ts';
 import { KinetoEvent } from './kineto-event.ts';
@@ -24,6 +27,9 @@ type State =
   | 'first_event'
   | 'next_event'
   | 'end';
+
+/** Errors of a file's text: what came before it is sound. */
+const stoppable: ReadonlySet<TraceErrorCode> = new Set(['truncated', 'not_json', 'too_deep']);
 
 export interface KinetoReaderOptions {
   /** `known` (default): the fields that torch's averages need. `all`: every argument, instant and counter. */
@@ -51,15 +57,26 @@ export class KinetoReader {
   }
 
   push(chunk: Uint8Array): void {
-    if (chunk.length === 0) return;
+    if (chunk.length === 0 || this.#table.stopped !== undefined) return;
     if (this.#scanner.feed(chunk)) this.#readUnits();
     this.#scanner.detach();
   }
 
+  /** Ends the file here, for its bytes end in an error: of `why`. The table has what was read; call `finish` next. */
+  stop(why: string): void {
+    if (this.#table.stopped !== undefined) return;
+    this.#stop(this.#scanner.error('truncated', why));
+  }
+
   finish(): KinetoTable {
-    this.#scanner.final = true;
-    this.#readUnits();
-    if (this.#state !== 'end') throw this.#scanner.error('truncated', 'the file ends before its data does');
+    if (this.#table.stopped === undefined) {
+      this.#scanner.final = true;
+      this.#readUnits();
+      if (this.#isBareArray && this.#state === 'next_event') this.#state = 'end';
+      if (this.#state !== 'end' && this.#table.stopped === undefined)
+        this.#stop(this.#scanner.error('truncated', 'the file ends before its data does'));
+    }
+    this.#event.finish();
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
     const base = this.#table.metadata.get('baseTimeNanoseconds');
     this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
@@ -75,9 +92,19 @@ export class KinetoReader {
       }
       scanner.commit();
     } catch (cause) {
-      if (cause !== moreWanted) throw cause;
-      scanner.rewind();
+      if (cause === moreWanted) scanner.rewind();
+      else if (cause instanceof TraceError) this.#stop(cause);
+      else throw cause;
     }
+  }
+
+  /** Keeps what was read before the error; without any event, and where memory or limits end the reading, throws it. */
+  #stop(error: TraceError): void {
+    const { events, memory, instants, counters, flows, skipped } = this.#table;
+    const isEmpty = [events, memory, instants, counters, flows].every(({ length }) => length === 0);
+    if (isEmpty || !stoppable.has(error.code)) throw error;
+    this.#table.stopped = error.message.slice(cannotRead.length);
+    skipped.rest = 1;
   }
 
   #readUnit(): void {
@@ -96,6 +123,10 @@ export class KinetoReader {
         this.#readEvent(scanner.peek() !== json.closeArray);
         break;
       case 'next_event':
+        if (this.#isBareArray && scanner.final && scanner.isLast(json.comma)) {
+          scanner.at = scanner.end;
+          break;
+        }
         this.#readEvent(scanner.another(json.closeArray), true);
         break;
       case 'end':
@@ -138,13 +169,14 @@ export class KinetoReader {
     }
     scanner.peek();
     const from = scanner.at;
+    scanner.unfit = false;
     scanner.skip();
     this.#keepMetadata(key, from, scanner.at);
     this.#state = 'next_member';
   }
 
   #keepMetadata(key: string, from: number, to: number): void {
-    if (this.#metadataBytes + to - from > limits.metadataBytesMax) {
+    if (this.#scanner.unfit || this.#metadataBytes + to - from > limits.metadataBytesMax) {
       this.#table.skipped.metadata++;
       return;
     }

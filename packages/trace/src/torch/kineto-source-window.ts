@@ -57,7 +57,7 @@ export class KinetoWindow {
       items += table[kind].length;
     }
     this.#firsts = firsts;
-    this.order = this.#ordered(items);
+    this.order = this.#ordered(events, items);
   }
 
   /** Turns a group's collectives with counted numbers into spans; returns how many. */
@@ -137,18 +137,44 @@ export class KinetoWindow {
     return this.stepOf(row) < 0 ? start : start + (table.events.columns.duration[row] as number);
   }
 
-  #ordered(items: number): Uint32Array {
-    const keys = new Float64Array(items);
-    // At equal starts the longer item encloses the shorter; points in time have no length.
-    const lengths = new Float64Array(items);
-    for (const [index, kind] of itemKinds.entries()) {
-      const first = this.#firsts[index] as number;
-      for (let row = 0; row < this.table[kind].length; row++) {
-        keys[first + row] = this.#key(kind, row);
-        if (kind === 'events' && this.stepOf(row) < 0) lengths[first + row] = this.table.events.columns.duration[row] as number;
+  /** Merges the events, in order already, with the few items of other kinds and the steps, whose key is their end. */
+  #ordered(events: Uint32Array, items: number): Uint32Array {
+    const others = this.#othersInOrder(items - events.length);
+    if (others.length === 0) return events;
+    const order = new Uint32Array(items);
+    const { duration } = this.table.events.columns;
+    let to = 0;
+    let at = 0;
+    for (const event of events) {
+      if (this.stepOf(event) >= 0) continue;
+      const key = this.#key('events', event);
+      for (; at < others.length; at++) {
+        const other = others[at] as number;
+        const kind = this.kindOf(other);
+        const otherKey = this.#key(kind, this.rowOf(kind, other));
+        // At equal keys the longer item encloses the shorter; steps and points in time have no length, and then the lower number is first.
+        if (otherKey > key || (otherKey === key && ((duration[event] as number) > 0 || other > event))) break;
+        order[to++] = other;
       }
+      order[to++] = event;
     }
-    return sortByTime(keys, lengths, items);
+    order.set(others.subarray(at), to);
+    return order;
+  }
+
+  /** Steps, then all items that are no events, in order of their keys. */
+  #othersInOrder(points: number): Uint32Array {
+    const { event } = this.steps.steps.columns;
+    const steps = event.slice(0, this.steps.steps.length).sort();
+    const numbers = new Uint32Array(steps.length + points);
+    numbers.set(steps);
+    const first = this.table.events.length;
+    for (let point = 0; point < points; point++) numbers[steps.length + point] = first + point;
+    const keys = Float64Array.from(numbers, (item) => {
+      const kind = this.kindOf(item);
+      return this.#key(kind, this.rowOf(kind, item));
+    });
+    return sortByTime(keys, new Float64Array(keys.length), keys.length).map((index) => numbers[index] as number);
   }
 }
 

@@ -45,6 +45,8 @@ interface Part {
 }
 
 type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
+/** Counts as batches carry them; `values` and `rest` where there are any. */
+type LeftOutCounts = Readonly<Record<Exclude<LeftOut, 'values' | 'rest'>, number> & Partial<Record<'values' | 'rest', number>>>;
 
 const itemsPerBatch = 8192;
 const hostCharsMax = 256;
@@ -194,10 +196,12 @@ class KinetoSource implements BatchSource {
   }
 
   /** Contents of the files that are in no batch. */
-  get #leftOut(): Readonly<Record<LeftOut, number>> {
+  get #leftOut(): LeftOutCounts {
     const tables = this.#parts.map(({ window }) => window.table);
     const sum = (of: LeftOut): number => tables.reduce((sum, { skipped }) => sum + skipped[of], 0);
-    return { malformed: sum('malformed'), otherKinds: sum('otherKinds'), arguments: sum('arguments'), metadata: sum('metadata') };
+    const counts = { malformed: sum('malformed'), otherKinds: sum('otherKinds'), arguments: sum('arguments'), metadata: sum('metadata') };
+    const [values, rest] = [sum('values'), sum('rest')];
+    return { ...counts, ...(values > 0 && { values }), ...(rest > 0 && { rest }) };
   }
 
   #describe(builder: KinetoBatch): void {

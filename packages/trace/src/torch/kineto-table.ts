@@ -132,12 +132,16 @@ export interface KinetoSkipped {
   markers: number;
   /** Events of kinds without a table: counters, other instants. */
   otherKinds: number;
-  /** Events without a name, process or usable time. */
+  /** Events without a name, process or usable time; begins without an end, and ends without a begin. */
   malformed: number;
-  /** Metadata members beyond `limits.metadataBytesMax`. */
+  /** Metadata members beyond `limits.metadataBytesMax`, or that are no JSON. */
   metadata: number;
   /** Events stored without their other arguments, which exceeded `limits.argumentBytesMax`. */
   arguments: number;
+  /** Arguments that are no JSON (NaN, control characters), or nest deeper than `limits.jsonDepthMax`. */
+  values: number;
+  /** 1 where reading stopped before the file's end: `KinetoTable.stopped`. */
+  rest: number;
 }
 
 export class KinetoTable {
@@ -161,7 +165,11 @@ export class KinetoTable {
   /** Names from `process_name` and `thread_name` events: by pid, by index of the track. */
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
-  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0 };
+  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0, values: 0, rest: 0 };
+  /** Byte of the file at which the first event that lost something, or all, begins; undefined if none did. */
+  leftOutAt: number | undefined;
+  /** Where and why reading stopped before the file's end; undefined if the file was read to its end. */
+  stopped: string | undefined;
 
   constructor(budget = new ReadBudget()) {
     this.budget = budget;
