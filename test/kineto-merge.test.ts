@@ -99,7 +99,7 @@ describe('ranks and windows', () => {
     [
       'a cut gzip stream',
       () => [writeBytes('cut.json.gz', readFileSync(good()).subarray(0, 60))],
-      /cut\.json\.gz".* gzip stream is broken/,
+      /cut\.json\.gz": .*at byte \d+ the file ends/,
     ],
     ['broken JSON', () => [writeText('broken.json', '{"traceEvents":[{"ph":"X",}]}')], /"[^"]*broken\.json": .*at byte/],
   ];

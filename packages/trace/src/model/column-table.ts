@@ -16,6 +16,9 @@ interface ColumnOf {
 
 const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
 
+/** Rows from which on a table is large. */
+const largeRows = 1 << 18;
+
 const allocate = (kind: ColumnKind, rows: number): Column =>
   kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
 
@@ -48,9 +51,10 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
   }
 
   #grow(): void {
-    // Grow by half: doubling would leave as much room unused as there is data.
-    this.#charge(this.#room >> 1);
-    this.#room += this.#room >> 1;
+    // Large tables grow by half: doubling would leave as much room unused as there is data.
+    const more = this.#room < largeRows ? this.#room : this.#room >> 1;
+    this.#charge(more);
+    this.#room += more;
     const columns = this.columns as Record<string, Column>;
     for (const [name, kind] of Object.entries(this.#schema)) {
       const wider = allocate(kind, this.#room);

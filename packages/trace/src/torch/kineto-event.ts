@@ -166,8 +166,7 @@ export class KinetoEvent {
       const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
-      else if (scanner.isNoNumber(first)) scanner.skip(depth);
-      else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
+      else if ((first >= 0x30 && first <= 0x39) || (first === json.minus && !scanner.isNoNumber(first))) this.#number(field, scanner);
       else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
       if (scanner.unfit && depth === 2) this.#unfit++;
