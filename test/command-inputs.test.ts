@@ -293,7 +293,9 @@ describe('what is no trace in a folder of traces', () => {
       const reported = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
       expect(reported('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
       expect(reported('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
-      expect(reported('torn.json.gz')).toMatch(/^ranktrace: left out ".*torn\.json\.gz": its gzip stream is broken or ends too early/);
+      expect(reported('torn.json.gz')).toMatch(
+        /^ranktrace: left out ".*torn\.json\.gz": at byte \d+ the file ends in the middle of its data/,
+      );
       expect(reported('cut.json')).toMatch(/^ranktrace: left out ".*cut\.json": at byte \d+ .*ends/);
       expect(reported('broken.json')).toMatch(/^ranktrace: left out ".*broken\.json": at byte \d+ /);
       expect(stderr).not.toContain('notes.txt');

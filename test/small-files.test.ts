@@ -38,7 +38,7 @@ const value = /one value may have \d+ bytes, got more\n$/;
 const files: readonly (readonly [what: string, name: string, bytes: () => Buffer, said: RegExp | undefined])[] = [
   ['15 million spans', 'spans.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 15e6), refused],
   ['as many spans as fit', 'fitting.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 2.2e6), undefined],
-  ['10 million values of counters', 'counters.json.gz', () => repeated(`{"ph":"C","name":"a",${place},"args":{"a":1}}`, 10e6), refused],
+  ['10 million values of counters', 'counters.json.gz', () => repeated(`{"ph":"C","name":"a",${place},"args":{"a":1}}`, 10e6), undefined],
   ['15 million arrows', 'flows.json.gz', () => repeated(`{"ph":"s","name":"a","id":1,${place}}`, 15e6), refused],
   ['15 million allocations', 'memory.json.gz', () => repeated(`{"ph":"i","name":"[memory]",${place}}`, 15e6), refused],
   ['2 million names', 'names.json.gz', () => each(2e6, (index) => `,{"ph":"X","name":"n${index}",${place},"dur":1}`), refused],
@@ -48,7 +48,7 @@ const files: readonly (readonly [what: string, name: string, bytes: () => Buffer
     () => each(1e6, (index) => `,{"ph":"X","name":"a","pid":1,"tid":${index},"ts":1,"dur":1}`),
     refused,
   ],
-  ['2 million keys', 'keys.json.gz', () => each(2e6, (index) => `,{"ph":"X","k${index}":1,"name":"a",${place},"dur":1}`), refused],
+  ['2 million keys', 'keys.json.gz', () => each(2e6, (index) => `,{"ph":"X","k${index}":1,"name":"a",${place},"dur":1}`), undefined],
   [
     '3 million named processes',
     'processes.json.gz',
@@ -58,7 +58,12 @@ const files: readonly (readonly [what: string, name: string, bytes: () => Buffer
   ['objects in the metadata', 'objects.json.gz', () => gzipSync(`{"a":[${'{},'.repeat(20e6)}1],"traceEvents":[]}`), refused],
   ['members of the metadata', 'members.json.gz', () => each(2e6, (index) => `"m${index}":[],`, '{', '"traceEvents":[]}'), refused],
   ['one string of 3 GB', 'string.json.gz', () => zipped('{"traceEvents":[{"name":"', 'x'.repeat(1 << 20), 3000, '"}]}'), value],
-  ['brackets in brackets', 'deep.json.gz', () => zipped('{"traceEvents":[{"a":', '['.repeat(1 << 20), 3000, ''), /values may be 64 deep/],
+  [
+    'brackets in brackets',
+    'deep.json.gz',
+    () => zipped('{"traceEvents":[{"a":', '['.repeat(1 << 20), 3000, ''),
+    /values may be 1000000 deep/,
+  ],
   ['1 GB of space', 'space.json.gz', () => zipped('{"traceEvents":[', ' '.repeat(1 << 20), 1000, ']}'), undefined],
   [
     'spans of Zipkin',
