@@ -88,6 +88,8 @@ export interface BlameWindow {
   /** `pieces`: from collectives. `phases`: only phase lengths are known, and waits are inferred from them. */
   readonly basis: 'pieces' | 'phases';
   readonly alignment: BlameAlignment;
+  /** Pieces of a phase are stretches between meetings, no units of work. */
+  readonly isCutByMeetings?: true;
   /** Ops of `RankStep.ops`, by number. Absent: there are none. */
   readonly opAt?: ((op: number) => NamedOp | undefined) | undefined;
 }

@@ -267,8 +267,16 @@ type EvenWork = ReturnType<typeof evenWork>;
 function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   const { steps, phases } = own;
   const at = (rank: number, phase: number, step: number): number => (rank * phases + phase) * steps + step;
-  /** New length of all pieces of a phase in a step, as a share of the measured one. */
-  const share = new Float64Array(window.ranks.length * phases * steps).fill(1);
+  /** By rank, phase, step: number of pieces of own work; new length of them all together, and as a share of the measured one. */
+  const count = new Float64Array(window.ranks.length * phases * steps);
+  const length = new Float64Array(count.length);
+  const share = new Float64Array(count.length).fill(1);
+  for (const [step, { ranks }] of window.steps.entries()) {
+    for (const [rank, { pieces }] of ranks.entries()) {
+      for (const piece of pieces)
+        if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
+    }
+  }
   const spreads: number[] = [];
   const led = new Uint32Array(window.ranks.length);
   const byPhase = new Float64Array(phases);
@@ -283,6 +291,7 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
         for (const [index, rank] of ranks.entries()) {
           totals[index] = (totals[index] as number) + (works[index] as number);
           const measured = own.of(rank, phase, step);
+          length[at(rank, phase, step)] = middle;
           if (measured > 0) share[at(rank, phase, step)] = middle / measured;
         }
       }
@@ -294,7 +303,13 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
     spreads.push(most);
     led[leader] = (led[leader] as number) + 1;
   }
-  const newLength: NewLength = (rank, step, phase, length) => length * (share[at(rank, phase, step)] as number);
+  // Pieces of a phase are units of the same work (micro-batches), so all of them become alike; but not where collectives alone cut it.
+  const newLength: NewLength = (rank, step, phase, measured) => {
+    const place = at(rank, phase, step);
+    return window.isCutByMeetings === true
+      ? measured * (share[place] as number)
+      : (length[place] as number) / Math.max(1, count[place] as number);
+  };
   return { newLength, spread: median(spreads), led, phase: byPhase.indexOf(Math.max(...byPhase)) };
 }
 

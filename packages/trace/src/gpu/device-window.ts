@@ -82,6 +82,7 @@ export function* deviceWindow(
   return {
     ranks: ranksOf(taking, groups),
     ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },
+    isCutByMeetings: true,
   };
 }
 
