@@ -34,6 +34,8 @@ const program = `
   const held = [];
   try { for (;;) held.push(openSync('/dev/null')); } catch {}
   await record(1000);
+  // A busy machine samples later than every 50 ms.
+  await setTimeout(2000);
   for (const descriptor of held) closeSync(descriptor);
   await record(2000);
   await prof.stop();`;
