@@ -312,7 +312,7 @@ export interface Overview {
   readonly analysedSince: number | null;
 }
 
-/** What a rank's devices did over its recorded steps; lengths in ns. */
+/** Work of a rank's devices over its recorded steps; lengths in ns. */
 export interface OverviewGpu {
   readonly rank: number;
   /** The sum of the parts. */

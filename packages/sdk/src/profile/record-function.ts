@@ -7,7 +7,7 @@ import { threadRecorder } from './thread-recorder.ts';
 
 /** Options of a span. */
 export interface SpanOptions {
-  /** What the rank does in it, where the name does not show it: reports and alerts blame no rank for waiting, and know data loading. */
+  /** The rank's activity in it, where the name does not show it: reports and alerts blame no rank for waiting, and know data loading. */
   readonly role?: PhaseRole | undefined;
 }
 

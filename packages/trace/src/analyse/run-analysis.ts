@@ -27,7 +27,7 @@ import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
-  /** What devices did; undefined without device work. */
+  /** Work of the devices; undefined without any. */
   readonly gpus?: Overview['gpus'] | undefined;
   /** Total length of the judged steps on the slowest rank, ns. */
   readonly stepTime: number;

@@ -24,7 +24,7 @@ import { EventWaits, type Holders, holdersOf, lastUpTo, noHolders, type QueueLen
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
 
-/** What bounds an edge of the path. */
+/** The resource that bounds an edge of the path. */
 export const pathBounds = ['cpu', 'compute', 'communication', 'gap', 'launch', 'none'] as const;
 export type PathBound = (typeof pathBounds)[number];
 
@@ -354,7 +354,7 @@ export class RankPath {
     }
   }
 
-  /** What HTA takes for the reason why work begins when it does: its launch, or the work before it. */
+  /** HTA's reason why work begins when it does: its launch, or the work before it. */
   #addHtaHolder(row: number, call: number, before: number | undefined, sourceEnd: number, { atCall, atStart }: QueueLengths): void {
     const { work, host } = this.#work;
     const called = host.columns.start[call] as number;

@@ -16,7 +16,7 @@ import type { RankWork, WorkStep } from './device-work.ts';
 import { HostWaits, type IdleCause, type IdlePiece, idlePieces } from './idle-time.ts';
 import { type Intervals, sweep } from './intervals.ts';
 
-/** What a rank's devices do, as phases of blame; the last is empty: nothing lies outside of the others. */
+/** The activities of a rank's devices, as phases of blame; the last is empty: nothing lies outside of the others. */
 export const devicePhases = [
   'GPU compute',
   'GPU copies',

@@ -1,4 +1,4 @@
-// What the devices of one process did, as columns: each kernel, copy, set and sync with its launch, and what the host did around it.
+// Device work of one process, as columns: each kernel, copy, set and sync with its launch, and the host's spans around it.
 //
 //   host     thread    │ aten::linear ──────────────────────────│
 //                      │   aten::addmm ───────────────────────  │
@@ -50,7 +50,7 @@ export const hostKind = { op: 0, annotation: 1, module: 2, call: 3 } as const;
 /** How a kernel filled the device. */
 export const shapeColumns = { blocksPerSm: 'f64', occupancy: 'f64' } as const;
 
-/** What a copy, set, collective or sync carried. */
+/** Payload of a copy, set, collective or sync. */
 export const transferColumns = {
   bytes: 'f64',
   /** GB/s, as the profiler reported it. */
@@ -333,7 +333,7 @@ function nest({ host, names }: RankWork): Omit<Links, 'call' | 'step'> {
       links.op[row] = row + 1;
       if (links.topOp[row] === 0) links.topOp[row] = row + 1;
     } else if (kind[row] === hostKind.module) links.module[row] = row + 1;
-    // What a library annotates (nccl:all_reduce) is no phase of the program.
+    // A library's annotation (nccl:all_reduce) is no phase of the program.
     else if (links.topAnnotation[row] === 0 && !names.isLibrary(name[row] as number)) links.topAnnotation[row] = row + 1;
     stack.push(row);
   }

@@ -68,7 +68,7 @@ describe.each([1, 7, 23, 104])('planted in all ranks (seed %i)', (seed) => {
 
 test('one file alone gets an answer about its rank', () => {
   const texts = textsOf({ seed: 7, faults: [{ kind: 'late_data', rank: 2, amount: 12 * ms }] });
-  // Of one file's ranks the test's reader knows no number.
+  // The test's reader numbers a single file 0.
   expect(worst(blameOf([texts[2] as string]))).toEqual(['host_bound', 'host_bound', [0], 'GPU idle, host late']);
   expect(worst(blameOf([texts[1] as string]))).toEqual(['communication_bound', 'communication_bound', [0], 'GPU communication']);
 });

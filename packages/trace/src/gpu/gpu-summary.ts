@@ -1,4 +1,4 @@
-// What the devices of one rank did, as plain data for reports and pages. Times in ns.
+// Device work of one rank, summed up as plain data for reports and pages. Times in ns.
 
 import type { ClusterPath } from './cluster-path.ts';
 import { type CriticalPath, criticalPath, type PathBound, pathBounds } from './critical-path.ts';

@@ -145,7 +145,7 @@ export interface HtaKernelLine {
   readonly max: number;
   readonly min: number;
   readonly mean: number;
-  /** Of a sample; 0 for one value. */
+  /** Standard deviation of a sample; 0 for one value. */
   readonly deviation: number;
 }
 

@@ -6,17 +6,14 @@
 import type { OverviewGpu } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatMany, formatPercent } from '../controls/format.ts';
-import { PhaseBar, PhaseLegend } from './phase-bars.tsx';
+import { formatDuration, formatPercent } from '../controls/format.ts';
+import { MoreRanks, PhaseBar, PhaseLegend, shownFirst } from './phase-bars.tsx';
 import './gpu-bars.css';
 
 export interface GpuBarsProps {
   readonly gpus: readonly OverviewGpu[];
   readonly onPick: (rank: number) => void;
 }
-
-const shownFirst = 8;
-const shownMore = 32;
 
 const parts = [
   { name: 'compute', of: ({ compute }: OverviewGpu) => compute },
@@ -56,11 +53,7 @@ export function GpuBars({ gpus, onPick }: GpuBarsProps): JSX.Element {
           </li>
         ))}
       </ol>
-      {rows.length > shown && (
-        <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
-          Show {formatCount(Math.min(shownMore, rows.length - shown))} more of {formatMany(rows.length - shown, 'rank')}
-        </button>
-      )}
+      <MoreRanks all={rows.length} shown={shown} onMore={setShown} />
     </div>
   );
 }

@@ -18,7 +18,8 @@ export interface PhaseBarsProps {
   readonly onPick: (rank: number) => void;
 }
 
-const shownFirst = 8;
+/** Ranks shown before a person asks for more, and by how many more each time. */
+export const shownFirst = 8;
 const shownMore = 32;
 
 export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
@@ -53,12 +54,23 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
           </li>
         ))}
       </ol>
-      {rows.length > shown && (
-        <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
-          Show {formatCount(Math.min(shownMore, rows.length - shown))} more of {formatMany(rows.length - shown, 'rank')}
-        </button>
-      )}
+      <MoreRanks all={rows.length} shown={shown} onMore={setShown} />
     </div>
+  );
+}
+
+/** Shows more ranks; nothing where all are shown. */
+export function MoreRanks(props: {
+  readonly all: number;
+  readonly shown: number;
+  readonly onMore: (shown: number) => void;
+}): JSX.Element | null {
+  const left = props.all - props.shown;
+  if (left <= 0) return null;
+  return (
+    <button type="button" class="is-link" onClick={() => props.onMore(props.shown + shownMore)}>
+      Show {formatCount(Math.min(shownMore, left))} more of {formatMany(left, 'rank')}
+    </button>
   );
 }
 
