@@ -128,6 +128,7 @@ export {
   copyTile,
   decodeTiles,
   encodeTiles,
+  frameLine,
   itemKinds,
   makeTile,
   nameText,

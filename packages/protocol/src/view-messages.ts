@@ -117,6 +117,8 @@ export interface RunModel {
   readonly unixEpoch: string | null;
   readonly from: number;
   readonly until: number;
+  /** Begin of the first step of any rank; null without steps. */
+  readonly firstStep: number | null;
   readonly live: boolean;
   /** Batches read so far, and batches there are; equal when the page shows all. A run just opened has 0 of 1. */
   readonly read: number;
@@ -185,6 +187,8 @@ export interface ViewTrack {
   readonly unit: string;
   /** Lines that nested spans take, at least 1. */
   readonly depth: number;
+  /** Lines of frames of Python, from the line `frameLine` on. */
+  readonly frameDepth: number;
   readonly events: number;
   /** Counter: least and greatest value. */
   readonly low: number;
@@ -224,12 +228,21 @@ export interface EventDetails extends EventPlace {
   readonly partners: readonly (EventPlace & { readonly rank: number })[];
   /** Ranks of its group where it is missing. */
   readonly partnersMissing: readonly number[];
+  /** Work of a device: the call that launched it, then the spans around that call, innermost first. */
+  readonly launchedBy: readonly EventPlace[];
+  /** A call, or a span with calls in it: the work that they launched on devices, first to last. */
+  readonly launched: readonly EventPlace[];
+  /** Launches that `launched` leaves out. */
+  readonly launchedLeftOut: number;
 }
 
 export interface Links {
-  /** Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc). */
+  /**
+   * Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc), from a call to the
+   * work that it launched.
+   */
   readonly links: readonly {
-    readonly kind: 'collective' | 'rpc' | 'send';
+    readonly kind: 'collective' | 'rpc' | 'send' | 'launch';
     readonly from: { readonly track: number; readonly depth: number; readonly time: number };
     readonly to: { readonly track: number; readonly depth: number; readonly time: number };
     readonly bound: number | null;
@@ -274,7 +287,8 @@ export interface FlameNode {
 }
 
 export interface SearchResult {
-  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number }[];
+  /** `alias`: the name in the recording that matches, where the shown one does not. */
+  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number; readonly alias?: string }[];
   readonly leftOut: number;
 }
 

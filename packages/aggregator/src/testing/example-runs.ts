@@ -96,6 +96,7 @@ export class ExampleRun implements RunView {
       unixEpoch: null,
       from: 0,
       until: this.#spans * 1000,
+      firstStep: null,
       live: true,
       read: this.#names.length,
       total: this.#names.length,

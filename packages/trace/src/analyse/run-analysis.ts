@@ -11,6 +11,7 @@ import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
 import type { GpuSummary } from '../gpu/gpu-summary.ts';
+import { collectiveText } from '../match/collective-number.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -189,7 +190,7 @@ function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: Run
 }
 
 function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
-  const name = `${op} ${sequence} of group ${group}`;
+  const name = collectiveText(op, group, sequence);
   const who = ranksText(inside.map(({ rank }) => rank));
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),

@@ -78,6 +78,16 @@ export class Timeline {
     return Number.isFinite(until) ? until : 0;
   }
 
+  /** Begin of the first step of any process, trace time; undefined without steps. */
+  get firstStep(): number | undefined {
+    let first: number | undefined;
+    for (const { steps, clock } of this.#processes) {
+      const start = steps.firstStart;
+      if (start !== undefined) first = Math.min(first ?? Number.POSITIVE_INFINITY, clock.toTrace(start));
+    }
+    return first;
+  }
+
   /** Grows whenever the result of `groups()` changes. */
   get groupsRevision(): number {
     return this.#parts.groups.revision + this.#processes.length;

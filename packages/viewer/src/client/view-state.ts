@@ -50,6 +50,8 @@ export interface ViewState {
   readonly unfolded: Signal<ReadonlySet<string>>;
   /** Keys of rows kept at the top, in order. */
   readonly pinned: Signal<readonly string[]>;
+  /** Layers of the timeline (timeline/layers.ts) that are not shown. */
+  readonly hidden: Signal<ReadonlySet<string>>;
   /** Keys of rows that a person has reordered, first to last; others follow in their own order. */
   readonly order: Signal<readonly string[]>;
   readonly selected: Signal<Selection | undefined>;
@@ -75,6 +77,7 @@ export const createViewState = (): ViewState => ({
   folded: signal<ReadonlySet<string>>(new Set<string>()),
   unfolded: signal<ReadonlySet<string>>(new Set<string>()),
   pinned: signal<readonly string[]>([]),
+  hidden: signal<ReadonlySet<string>>(new Set<string>()),
   order: signal<readonly string[]>([]),
   selected: signal<Selection | undefined>(undefined),
   area: signal<Area | undefined>(undefined),

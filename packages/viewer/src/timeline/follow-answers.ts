@@ -3,6 +3,7 @@
 
 import { batch, computed, effect } from '@preact/signals';
 import type { ViewTrack } from '@ranktrace/protocol';
+import { goToMatch } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
 /** Debounce: the view must rest for this long before its arrows are requested. */
@@ -33,10 +34,12 @@ export function followSelection(session: TimelineSession): () => void {
     client.event(selected.track, selected.event).then(
       (details) => {
         if (!isStill()) return;
+        const isFromLink = session.place.peek() === undefined;
         batch(() => {
           session.details.value = details;
           session.detailsProblem.value = undefined;
           session.place.value = details;
+          if (isFromLink) session.toReveal.value = details;
         });
       },
       (error: Error) => {
@@ -60,8 +63,8 @@ export function followLinks(session: TimelineSession): () => void {
     const top = session.scrollTop.peek();
     const tracks = session.layout
       .peek()
-      .rows.filter((row) => row.kind === 'track' && row.top < top + height && row.top + row.height > top)
-      .map((row) => (row.track as ViewTrack).track)
+      .rows.filter((row) => row.top < top + height && row.top + row.height > top)
+      .flatMap((row) => (row.kind === 'track' ? [(row.track as ViewTrack).track] : row.lanes.map(({ track }) => track)))
       .slice(0, tracksAskedMax);
     if (tracks.length === 0) {
       session.links.value = undefined;
@@ -106,6 +109,7 @@ export function followSearch(session: TimelineSession): () => void {
     giveUp();
     if (text === '' || !isReady) {
       session.matches.value = undefined;
+      if (text === '') session.wantedMatch = undefined;
       return;
     }
     timer = setTimeout(() => {
@@ -113,9 +117,15 @@ export function followSearch(session: TimelineSession): () => void {
       abort = mine;
       session.client.search(text, mine.signal).then(
         (result) => {
-          if (!mine.signal.aborted) session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+          if (mine.signal.aborted) return;
+          session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+          const wanted = session.wantedMatch;
+          session.wantedMatch = undefined;
+          if (wanted !== undefined) goToMatch(session, wanted);
         },
-        () => undefined,
+        () => {
+          if (!mine.signal.aborted) session.wantedMatch = undefined;
+        },
       );
     }, searchDelayMs);
   });
