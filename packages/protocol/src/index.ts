@@ -118,6 +118,8 @@ export {
   type ViewGap,
   type ViewGroup,
   type ViewMessage,
+  type ViewPath,
+  type ViewPathSegment,
   type ViewProcess,
   type ViewRequest,
   type ViewTrack,

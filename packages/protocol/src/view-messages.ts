@@ -83,6 +83,8 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     toStep: z.number().int().min(0).optional(),
     bins: z.number().int().min(1).max(2048),
   }),
+  /** The critical path of one step; answers ViewPath or null. */
+  z.strictObject({ id, type: z.literal('path'), run }),
   /** Cancels a request that takes long. */
   z.strictObject({ id, type: z.literal('cancel'), request: id }),
 ]);
@@ -290,6 +292,32 @@ export interface SearchResult {
   /** `alias`: the name in the recording that matches, where the shown one does not. */
   readonly names: readonly { readonly name: number; readonly count: number; readonly total: number; readonly alias?: string }[];
   readonly leftOut: number;
+}
+
+/** The critical path through one step of a run with GPUs: the chain of work and waiting that the step is as long as. Lengths in ns. */
+export interface ViewPath {
+  readonly step: number;
+  readonly total: number;
+  /** Time on it by what bounds it. */
+  readonly byBound: Readonly<Record<ViewPathSegment['bound'], number>>;
+  /** In order of the path. */
+  readonly segments: readonly ViewPathSegment[];
+  /** Shorter segments that are left out, and their time. */
+  readonly leftOut: number;
+  readonly leftOutTime: number;
+}
+
+export interface ViewPathSegment {
+  readonly rank: number;
+  /** `none`: it waits for nothing known. */
+  readonly bound: 'cpu' | 'compute' | 'communication' | 'gap' | 'launch' | 'none';
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+  /** The event that it leads through, or for a pause, the one that it leads to; null where it is not found. */
+  readonly place: EventPlace | null;
+  /** By how much the step would be shorter without it; absent where that is not known. */
+  readonly saves?: number;
 }
 
 /** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */

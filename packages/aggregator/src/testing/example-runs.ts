@@ -123,6 +123,10 @@ export class ExampleRun implements RunView {
     throw new Error('there are no steps');
   }
 
+  path(): undefined {
+    return undefined;
+  }
+
   onGrown(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -164,6 +168,7 @@ export class ExampleRuns implements ViewRuns {
       model: () => run.model(),
       growth: (cursor) => run.growth(cursor),
       overview: () => run.overview(),
+      path: () => run.path(),
       onGrown: (listener) => run.onGrown(listener),
       [Symbol.dispose]: () => {
         run.views--;

@@ -55,6 +55,8 @@ export const timelineLimits = {
   timelineLaunchesMax: 16,
   /** Launches in a window that have arrows; where there are more, none has. */
   timelineLaunchLinksMax: 256,
+  /** Blocks read to find the events on the critical path; events in further ones are not linked. */
+  timelinePathBlocksMax: 1024,
   /** Blocks searched back from a call for the spans around it. */
   timelineAroundBlocksMax: 8,
   /** Blocks read to find a span's own time without the spans inside it; where there are more, it has none. */

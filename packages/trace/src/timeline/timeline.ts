@@ -5,7 +5,19 @@
 //
 // Invariant: memory per event is bounded by its block's description; everything else is in the store.
 
-import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
+import type {
+  AreaTable,
+  EventDetails,
+  EventPlace,
+  FlameNode,
+  Links,
+  SearchResult,
+  Tile,
+  TileKey,
+  ViewGroup,
+  ViewPath,
+} from '@ranktrace/protocol';
+import type { PathSegments } from '../gpu/path-segments.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
 import type { BlockStore } from './block-store.ts';
@@ -14,6 +26,7 @@ import { findEvents } from './find-events.ts';
 import { flameTree } from './flame-tree.ts';
 import { IndexParts } from './index-parts.ts';
 import { linksBetween } from './links.ts';
+import { locatedPath } from './locate-path.ts';
 import type { NameTable } from './name-table.ts';
 import { ProcessTimeline } from './process-timeline.ts';
 import { searchNames } from './search-names.ts';
@@ -140,6 +153,11 @@ export class Timeline {
   /** The same events as a call tree. */
   flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
     return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  }
+
+  /** The critical path of an analysis with the events that it leads through. */
+  path(path: PathSegments): ViewPath {
+    return locatedPath(this.#parts.names, this.#processes, path);
   }
 
   /** Names that contain `text` in any case, with their counts. */

@@ -57,6 +57,8 @@ export interface ViewState {
   readonly selected: Signal<Selection | undefined>;
   /** A marked area of time and tracks, for the table and the flame graph. */
   readonly area: Signal<Area | undefined>;
+  /** Whether the critical path is drawn and listed. */
+  readonly path: Signal<boolean>;
   /** The search text; matching spans are shown bright. */
   readonly search: Signal<string>;
   /** Ranks of the last jump: marked, and never folded away. */
@@ -81,6 +83,7 @@ export const createViewState = (): ViewState => ({
   order: signal<readonly string[]>([]),
   selected: signal<Selection | undefined>(undefined),
   area: signal<Area | undefined>(undefined),
+  path: signal(false),
   search: signal(''),
   highlighted: signal<ReadonlySet<number>>(new Set<number>()),
   target: signal<JumpTarget | undefined>(undefined),
@@ -132,6 +135,7 @@ export function forgetRows(state: ViewState): void {
     state.order.value = [];
     state.selected.value = undefined;
     state.area.value = undefined;
+    state.path.value = false;
     state.highlighted.value = new Set();
     state.target.value = undefined;
   });

@@ -9,6 +9,7 @@ import { type Frame, type FramePainter, lanesTop, pinnedBottom, rulerHeight } fr
 import { LinkPainter } from './link-painter.ts';
 import { outline } from './outline.ts';
 import { cssOf } from './palette.ts';
+import { drawPath } from './path-painter.ts';
 import { rowOf } from './row-lines.ts';
 import type { Row } from './rows.ts';
 import { ticksOf } from './ruler.ts';
@@ -50,7 +51,13 @@ export class CanvasPainter {
     this.#texts(frame);
     const top = lanesTop(frame.layout, height, frame.scrollTop);
     this.#clipped(0, top, width, height - top, () => {
-      this.#linkPainter.links(frame, split);
+      // Beside the path, other arrows would only confuse.
+      if (!this.#session.state.path.peek()) this.#linkPainter.links(frame, split);
+      const path = this.#session.path.peek();
+      if (path !== undefined && path !== null) {
+        const rowOfTrack = (track: number): Row | undefined => this.#linkPainter.rowOf(frame, track);
+        drawPath(this.#context, frame, split, path, this.#session.pathAt.peek(), rowOfTrack);
+      }
       this.#selection(frame, split);
       this.#marked(frame, split);
     });

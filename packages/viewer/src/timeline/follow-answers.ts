@@ -93,6 +93,46 @@ export function followLinks(session: TimelineSession): () => void {
   };
 }
 
+/** Time between two requests for a path that is not there yet, and their greatest number. */
+const pathDelayMs = 2000;
+const pathRequestsMax = 150;
+
+/** `session.path` while it is shown; requested again until the analysis has one. */
+export function followPath(session: TimelineSession): () => void {
+  const isReady = computed(() => session.state.path.value && session.isShown.value && session.client.model.value !== undefined);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let abort: AbortController | undefined;
+  const giveUp = (): void => {
+    clearTimeout(timer);
+    abort?.abort(new DOMException('moved on', 'AbortError'));
+    abort = undefined;
+  };
+  const ask = (left: number): void => {
+    const mine = new AbortController();
+    abort = mine;
+    session.client.path(mine.signal).then(
+      (path) => {
+        if (mine.signal.aborted) return;
+        session.path.value = path;
+        if (path === null && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
+      },
+      () => undefined,
+    );
+  };
+  const stop = effect(() => {
+    giveUp();
+    if (isReady.value) ask(pathRequestsMax);
+    else if (!session.state.path.value) {
+      session.path.value = undefined;
+      session.pathAt.value = undefined;
+    }
+  });
+  return () => {
+    stop();
+    giveUp();
+  };
+}
+
 /** `session.matches` of `state.search`; searched again when the run has got more names. */
 export function followSearch(session: TimelineSession): () => void {
   const names = computed(() => session.client.model.value?.names.length);

@@ -49,7 +49,7 @@ export class LinkPainter {
     const all = [{ ...details, rank: -1 }, ...details.partners];
     const last = all.reduce((latest, each) => (each.start > latest.start ? each : latest));
     for (const partner of details.partners) {
-      const row = this.#rowOf(frame, partner.track);
+      const row = this.rowOf(frame, partner.track);
       if (row === undefined) continue;
       outline(this.#context, frame, row, split - frame.scrollTop, partner, palette.link, 1.5);
     }
@@ -64,7 +64,7 @@ export class LinkPainter {
       // Until the last rank came in, the others waited: the time is marked on each.
       for (const each of all) {
         if (each === last) continue;
-        const row = this.#rowOf(frame, each.track);
+        const row = this.rowOf(frame, each.track);
         if (row === undefined) continue;
         const place = placeIn(row, each.track, each.depth) ?? { top: 4, tall: 17 };
         const y = row.top + split - frame.scrollTop + place.top + place.tall;
@@ -90,7 +90,7 @@ export class LinkPainter {
     if (call !== undefined) this.#arrow(frame, split, startOf(call), startOf(details), 1.5);
     for (const work of details.launched) this.#arrow(frame, split, startOf(details), startOf(work), 1.5);
     for (const each of [...details.launchedBy.slice(0, 1), ...details.launched]) {
-      const row = this.#rowOf(frame, each.track);
+      const row = this.rowOf(frame, each.track);
       if (row !== undefined) outline(this.#context, frame, row, split - frame.scrollTop, each, frame.palette.link, 1.5);
     }
   }
@@ -178,16 +178,17 @@ export class LinkPainter {
   }
 
   #pointOf({ window, width, scrollTop }: Frame, split: number, { track, depth, time }: End): Point | undefined {
-    const row = this.#rowOf({ layout: this.#session.layout.peek() }, track);
+    const row = this.rowOf({ layout: this.#session.layout.peek() }, track);
     if (row === undefined) return undefined;
     const place = placeIn(row, track, depth);
     const middle = place === undefined ? row.height / 2 : place.top + place.tall / 2;
     return { x: xAt(window, width, time), y: row.top + middle + split - scrollTop };
   }
 
-  // The row of a track, or the row that it is folded into.
   #rows: { readonly of: unknown; readonly byTrack: Map<number, Row> } | undefined;
-  #rowOf({ layout }: Pick<Frame, 'layout'>, track: number): Row | undefined {
+
+  /** The row of a track, or the row that it is folded into. */
+  rowOf({ layout }: Pick<Frame, 'layout'>, track: number): Row | undefined {
     if (this.#rows?.of !== layout) this.#rows = { of: layout, byTrack: rowsByTrack(layout.rows, this.#session.tracks.peek()) };
     return this.#rows.byTrack.get(track);
   }

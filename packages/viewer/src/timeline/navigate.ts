@@ -137,7 +137,13 @@ async function findMatch(session: TimelineSession, direction: 'next' | 'previous
   // Starts from the selection while it is in view, else from the window's edge.
   const isSeen = place !== undefined && place.start + place.length > window.from && place.start < window.until;
   const from = isSeen ? place.start : direction === 'next' ? window.from : window.until;
-  if (await find(session, names, [], from, direction)) zoomToSelection(session);
+  const edge = direction === 'next' ? Number.MIN_SAFE_INTEGER : Number.MAX_SAFE_INTEGER;
+  // After the last match comes the first one.
+  if (await find(session, names, [], from, direction, undefined, true)) zoomToSelection(session);
+  else if (await find(session, names, [], edge, direction)) {
+    zoomToSelection(session);
+    session.say(direction === 'next' ? 'From the beginning again' : 'From the end again');
+  }
 }
 
 /** A found event takes at least this many pixels, and then this part of the window. */
@@ -155,6 +161,33 @@ function zoomToSelection(session: TimelineSession): void {
   if (px >= seenPxMin || wanted >= lengthOf(window)) return;
   const middle = place.start + place.length / 2;
   session.show({ from: middle - wanted / 2, until: middle + wanted / 2 });
+}
+
+/** Goes to a segment of the critical path: its span is selected, and wide enough to be seen. */
+export function goToSegment(session: TimelineSession, at: number): void {
+  const segment = session.path.peek()?.segments[at];
+  if (segment === undefined) return;
+  session.pathAt.value = at;
+  const { start, end, place } = segment;
+  if (place !== null) goTo(session, place);
+  const window = session.window.peek();
+  const px = ((end - start) / lengthOf(window)) * session.size.peek().width;
+  if (px < seenPxMin || start < window.from || end > window.until) {
+    const half = Math.max((end - start) / seenPart, seenNsMin) / 2;
+    session.show({ from: (start + end) / 2 - half, until: (start + end) / 2 + half });
+  }
+  session.showPanel('path');
+}
+
+/** The next or previous segment of the path: of the one last looked at, else the first in view. */
+export function stepAlongPath(session: TimelineSession, by: 1 | -1): void {
+  const segments = session.path.peek()?.segments ?? [];
+  if (segments.length === 0) return;
+  const { from } = session.window.peek();
+  const at = session.pathAt.peek();
+  const next = at === undefined ? segments.findIndex(({ end }) => end > from) : at + by;
+  if (next < 0 || next >= segments.length) session.say(by > 0 ? 'The path ends here' : 'The path begins here');
+  else goToSegment(session, next);
 }
 
 /** Zooms to the marked area or the selected event, whichever the panel shows, else to the whole run. */
@@ -222,12 +255,14 @@ async function find(
   time: number,
   direction: 'next' | 'previous',
   depth?: number,
+  isQuiet = false,
 ): Promise<boolean> {
   const before = session.state.selected.peek();
   try {
     const place = await session.client.find(names, tracks, time, direction, depth);
     // Another event was chosen meanwhile.
     if (session.isDisposed || session.state.selected.peek() !== before) return false;
+    if (place === null && isQuiet) return false;
     if (place === null) session.say(direction === 'next' ? 'None later' : 'None earlier');
     else goTo(session, place);
     return place !== null;

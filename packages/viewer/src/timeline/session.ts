@@ -16,6 +16,7 @@ import {
   type RunModel,
   type SearchResult,
   tileWidth,
+  type ViewPath,
   type ViewProcess,
   type ViewTrack,
 } from '@ranktrace/protocol';
@@ -23,7 +24,7 @@ import type { RunClient } from '../client/run-client.ts';
 import type { Grouping, ViewState } from '../client/view-state.ts';
 import { shortName } from '../controls/short-name.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
-import { followLinks, followSearch, followSelection } from './follow-answers.ts';
+import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
 import { lanesTop, levelOf, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
 import { type Item, itemAt } from './hit.ts';
@@ -61,7 +62,7 @@ export interface Marking {
   readonly bottom: number;
 }
 
-export type Panel = 'details' | 'area';
+export type Panel = 'details' | 'area' | 'path';
 
 /** Number of ranks to unfold for a finding about all ranks. */
 const unfoldedMax = 12;
@@ -94,6 +95,10 @@ export class TimelineSession {
   readonly toReveal: Signal<Omit<EventPlace, 'name' | 'event'> | undefined> = signal(undefined);
   /** Enter was pressed before the names of the search were known. */
   wantedMatch: 'next' | 'previous' | undefined;
+  /** The critical path while it is shown; null where the run has none. */
+  readonly path: Signal<ViewPath | null | undefined> = signal(undefined);
+  /** Number of the path's segment that was looked at last. */
+  readonly pathAt: Signal<number | undefined> = signal(undefined);
   /** Number of events in the clicked item. */
   readonly mergedCount = signal(1);
   readonly links: Signal<Links | undefined> = signal(undefined);
@@ -104,6 +109,7 @@ export class TimelineSession {
   readonly isShown = signal(false);
   /** The panel below the lanes: the selected event or the marked area, whichever was chosen last. */
   readonly panel: ReadonlySignal<Panel | undefined>;
+  readonly openPanels: ReadonlySignal<readonly Panel[]>;
   /** Counts tiles that came: drawing depends on it. */
   readonly tilesCame = signal(0);
   readonly isLoading = signal(false);
@@ -162,10 +168,14 @@ export class TimelineSession {
         representatives: representativesOf(this.overview.now.value, ranks, ranksOpenMax),
       });
     });
+    this.openPanels = computed(() => {
+      const isOpen = { details: state.selected.value !== undefined, area: state.area.value !== undefined, path: state.path.value };
+      return (['details', 'area', 'path'] as const).filter((panel) => isOpen[panel]);
+    });
     this.panel = computed(() => {
-      const [hasArea, hasEvent] = [state.area.value !== undefined, state.selected.value !== undefined];
-      if (hasArea && hasEvent) return this.#chosenPanel.value;
-      return hasArea ? 'area' : hasEvent ? 'details' : undefined;
+      const open = this.openPanels.value;
+      const chosen = this.#chosenPanel.value;
+      return open.includes(chosen) ? chosen : open[0];
     });
     this.#stops = [
       effect(() => {
@@ -173,6 +183,9 @@ export class TimelineSession {
       }),
       effect(() => {
         if (state.area.value !== undefined) this.#chosenPanel.value = 'area';
+      }),
+      effect(() => {
+        if (state.path.value) this.#chosenPanel.value = 'path';
       }),
       client.onReset(() => this.#reset()),
       effect(() => this.#followModel()),
@@ -182,6 +195,7 @@ export class TimelineSession {
       followSelection(this),
       followLinks(this),
       followSearch(this),
+      followPath(this),
     ];
   }
 
@@ -344,10 +358,11 @@ export class TimelineSession {
     this.#chosenPanel.value = panel;
   }
 
-  /** Clears the last choice: area, selection, search, marked ranks. */
+  /** Clears the last choice: area, selection, path, search, marked ranks. */
   clear(): void {
     if (this.state.area.peek() !== undefined) this.state.area.value = undefined;
     else if (this.state.selected.peek() !== undefined) this.select(undefined);
+    else if (this.state.path.peek()) this.state.path.value = false;
     else if (this.state.search.peek() !== '') this.state.search.value = '';
     else this.state.highlighted.value = new Set();
   }
@@ -383,6 +398,7 @@ export class TimelineSession {
       this.details.value = undefined;
       this.place.value = undefined;
       this.links.value = undefined;
+      this.path.value = undefined;
       this.matches.value = undefined;
       this.state.selected.value = undefined;
       this.tilesCame.value++;

@@ -71,6 +71,8 @@ export class Stage {
           session.details,
           session.links,
           session.matches,
+          session.path,
+          session.pathAt,
           session.marking,
           session.clockMarks,
           session.overview.now,

@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import type { Grouping } from '../client/view-state.ts';
 import { isReading, readingText } from '../overview/reading.ts';
-import { layersIn, layerTitles } from './layers.ts';
+import { layerOf, layersIn, layerTitles } from './layers.ts';
 import { LegendButton } from './legend.tsx';
 import { SearchBox } from './search-box.tsx';
 import type { TimelineSession } from './session.ts';
@@ -63,6 +63,18 @@ export function TimelineBar({ session }: { session: TimelineSession }): JSX.Elem
         </button>
       )}
       <Layers session={session} />
+      {hasDevices(session) && (
+        <button
+          type="button"
+          aria-pressed={state.path.value}
+          title="What the step is as long as: draw and list it (C)"
+          onClick={() => {
+            state.path.value = !state.path.peek();
+          }}
+        >
+          Critical path
+        </button>
+      )}
       <LegendButton session={session} />
       <Reading session={session} />
       <span class="spring" />
@@ -70,6 +82,8 @@ export function TimelineBar({ session }: { session: TimelineSession }): JSX.Elem
     </div>
   );
 }
+
+const hasDevices = (session: TimelineSession): boolean => [...session.tracks.value.values()].some((track) => layerOf(track) === 'device');
 
 /** A button for each layer of the run: pressed while it is shown. */
 function Layers({ session }: { session: TimelineSession }): JSX.Element | null {

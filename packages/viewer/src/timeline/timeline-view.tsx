@@ -19,7 +19,8 @@ import { DetailsPanel } from './details-panel.tsx';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';
-import { fitSelection, markSelection, selectBeside, selectSameName } from './navigate.ts';
+import { fitSelection, markSelection, selectBeside, selectSameName, stepAlongPath } from './navigate.ts';
+import { PathPanel } from './path-panel.tsx';
 import { RowHeaders, StickyHeader } from './row-headers.tsx';
 import { stickyRow } from './rows.ts';
 import { Separator } from './separator.tsx';
@@ -119,6 +120,11 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
           const row = session.layout.peek().rows.find((each) => each.track?.track === place?.track);
           if (place !== undefined && row !== undefined) session.togglePin(row.key);
         },
+        path: () => {
+          state.path.value = !state.path.peek();
+        },
+        nextOnPath: () => stepAlongPath(session, 1),
+        previousOnPath: () => stepAlongPath(session, -1),
         follow: () => session.setFollow(!state.follow.peek()),
         search: () => section.current?.querySelector<HTMLInputElement>('.search input')?.focus(),
       };
@@ -235,18 +241,27 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
   );
 }
 
-const panelTabs = [
-  { key: 'details', title: 'Details' },
-  { key: 'area', title: 'Marked area' },
-] as const;
+const panelTitles: Readonly<Record<Panel, string>> = { details: 'Details', area: 'Marked area', path: 'Critical path' };
 
-/** The selected event's details, or the marked area's contents; one at a time. */
+/** The selected event's details, the marked area's contents, or the critical path; one at a time. */
 function Panels({ session, shown }: { session: TimelineSession; shown: Panel }): JSX.Element {
-  const { area, selected } = session.state;
-  const content = shown === 'area' ? <MarkedArea session={session} /> : <DetailsPanel session={session} />;
-  if (area.value === undefined || selected.value === undefined) return content;
+  const content =
+    shown === 'area' ? (
+      <MarkedArea session={session} />
+    ) : shown === 'path' ? (
+      <PathPanel session={session} />
+    ) : (
+      <DetailsPanel session={session} />
+    );
+  const open = session.openPanels.value;
+  if (open.length < 2) return content;
   return (
-    <Tabset label="Selected event and marked area" tabs={panelTabs} shown={shown} onShow={(panel) => session.showPanel(panel)}>
+    <Tabset
+      label="Selected event, marked area, critical path"
+      tabs={open.map((key) => ({ key, title: panelTitles[key] }))}
+      shown={shown}
+      onShow={(panel) => session.showPanel(panel)}
+    >
       {content}
     </Tabset>
   );
