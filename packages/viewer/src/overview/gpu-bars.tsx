@@ -39,16 +39,11 @@ export function GpuBars({ gpus, onPick }: GpuBarsProps): JSX.Element {
       <ol>
         {rows.slice(0, shown).map((gpu) => (
           <li key={gpu.rank}>
-            <button
-              type="button"
-              class="phase-row"
-              title={aboutText(gpu)}
-              aria-label={`Rank ${gpu.rank}: ${aboutText(gpu)}. Show in the timeline`}
-              onClick={() => onPick(gpu.rank)}
-            >
+            <button type="button" class="phase-row" title={aboutText(gpu)} onClick={() => onPick(gpu.rank)}>
               <span class="phase-rank">rank {gpu.rank}</span>
               <PhaseBar phases={names} roles={roles} values={parts.map(({ of }) => of(gpu))} longest={Math.max(1, gpu.length)} />
               <span class="phase-excess">{formatPercent(busyPart(gpu))} busy</span>
+              <span class="only-aloud">: {aboutText(gpu)}. Show in the timeline</span>
             </button>
           </li>
         ))}
