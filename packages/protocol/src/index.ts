@@ -80,6 +80,7 @@ export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRol
 export { printable, printableJson, printableLines } from './printable.ts';
 export { excessesOver, lowerMedian, otherPhase, phaseMedians, type RankExcess, rankExcesses } from './rank-excess.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
+export { type DecidingFinding, isSharedCause, isStraggler, type RunState, runStateOf } from './run-headline.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,
