@@ -4,7 +4,7 @@
 // Invariant: the ports give the current state, never a history, so a page that reads slowly skips states and misses nothing. A view stays valid until
 // it is disposed.
 
-import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
+import type { Overview, RunGrowth, RunLine, RunModel, ViewPath } from '@ranktrace/protocol';
 import type { OverviewRequest, Timeline } from '@ranktrace/trace/timeline';
 
 /** Runs that pages can open. */
@@ -26,6 +26,8 @@ export interface RunView {
   growth(cursor: GrowthCursor | undefined): { readonly growth: RunGrowth; readonly cursor: GrowthCursor } | undefined;
   /** Steps, ranks and findings; of all steps where no range is given. */
   overview(request: OverviewRequest): Overview;
+  /** The critical path of the last analysis; undefined without one. */
+  path(): ViewPath | undefined;
   /** Calls `listener` whenever `growth` may have news, until the returned function is called. */
   onGrown(listener: () => void): () => void;
 }

@@ -83,6 +83,10 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
         const overview = viewed.overview(request);
         return { ...overview, findings: withAlerts(this.findings(run), overview.findings) };
       },
+      path: () => {
+        viewed.touch();
+        return viewed.path();
+      },
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,
     };

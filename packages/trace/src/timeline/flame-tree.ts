@@ -3,6 +3,7 @@
 // Invariant: a node's total is its self time plus the totals of its children; time cut off by the area's edge counts with what is inside.
 
 import type { FlameNode } from '@ranktrace/protocol';
+import { Enclosing } from './enclosing.ts';
 import type { IndexParts } from './index-parts.ts';
 import { kindIndex, kindMask } from './span-log.ts';
 import { SpanTrack } from './span-track.ts';
@@ -38,20 +39,20 @@ export function* flameTree(
   let [done, nodes] = [0, 0];
   for (const window of windows) {
     const { log } = window.track;
-    const around: { node: Node; until: number }[] = [];
+    const around = new Enclosing<{ node: Node; until: number }>();
     for (let block = 0; block < log.blocks; block++) {
       if (!window.holds(block)) continue;
       window.visit(block, (columns, row, _event, start, end) => {
         if (((columns.kind[row] as number) & kindMask) === kindIndex.instant) return;
         const depth = columns.depth[row] as number;
-        const outer = depth === 0 ? undefined : around[depth - 1];
+        const outer = around.around(depth, start);
         const parent = outer !== undefined && outer.until > start ? outer.node : root;
         const name = columns.name[row] as number;
         let node = parent.children.get(name);
         if (node === undefined) {
           // Too many nodes: it stays part of its parent, and its children go there, too.
           if (nodes >= timelineLimits.timelineFlameNodesMax) {
-            around[depth] = { node: parent, until: end };
+            around.put(depth, { node: parent, until: end });
             return;
           }
           nodes++;
@@ -63,7 +64,7 @@ export function* flameTree(
         node.total += size;
         node.self += size;
         parent.self -= size;
-        around[depth] = { node, until: end };
+        around.put(depth, { node, until: end });
       });
       done += log.rowsOf(block);
       yield { done, total };
