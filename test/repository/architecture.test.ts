@@ -38,7 +38,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['gpu'],
-    ['analyse', 'ndtimeline'],
+    ['analyse', 'compare', 'ndtimeline'],
     ['alert', 'timeline'],
     ['simulate'],
   ],

@@ -21,8 +21,8 @@ interface Frame<Row> {
   inside: number;
 }
 
-/** Takes one span, once all inside it has been seen; lengths in ns. A span that never ended has no length. */
-export type FinishSpan<Row> = (row: Row, lane: TraceLane, length: number, self: number) => void;
+/** Takes one span, once all inside it has been seen; times in ns. A span that never ended has no length. */
+export type FinishSpan<Row> = (row: Row, lane: TraceLane, length: number, self: number, start: number) => void;
 
 /** `Row`: what a caller counts a span under; the spans around an event are known by their rows. */
 export class NestedTimes<Row> {
@@ -57,7 +57,7 @@ export class NestedTimes<Row> {
     if (isWhole && lane.name.endsWith(collectionsSuffix)) {
       const around = this.#interrupted(event);
       if (around !== undefined) around.inside += length;
-      this.#finish(row, lane, length, length);
+      this.#finish(row, lane, length, length, start);
       return;
     }
     const parent = stack.at(-1);
@@ -95,8 +95,8 @@ export class NestedTimes<Row> {
   }
 
   #finishFrame({ row, start, end, inside }: Frame<Row>, lane: TraceLane): void {
-    if (end === Number.POSITIVE_INFINITY) this.#finish(row, lane, 0, 0);
-    else this.#finish(row, lane, end - start, end - start - inside);
+    if (end === Number.POSITIVE_INFINITY) this.#finish(row, lane, 0, 0, start);
+    else this.#finish(row, lane, end - start, end - start - inside, start);
   }
 
   /** The thread's innermost span around a collection. */
