@@ -14,6 +14,7 @@ import { detect } from './commands/detect.ts';
 import { diff } from './commands/diff.ts';
 import { doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
+import { exportFormats, exportRun } from './commands/export.ts';
 import { merge } from './commands/merge.ts';
 import { prune } from './commands/prune.ts';
 import { report } from './commands/report.ts';
@@ -173,6 +174,46 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       examples('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace', 'ranktrace merge rank*.json.gz -o cluster.pftrace'),
     )
     .action(async (inputs: string[], options) => done(await merge(inputs, options)));
+  program
+    .command('export')
+    .description("write a run, or a part of it, for other programs: torch.profiler's files, Chrome JSON, Perfetto, collapsed stacks, CSV")
+    .argument('<input...>', inputKinds)
+    .addOption(new Option('--to <format>', 'format of the files').choices(exportFormats).makeOptionMandatory())
+    .requiredOption(
+      '-o, --output <path>',
+      'a file (.gz is zipped), a directory, which ends in / or exists, or - for stdout; {rank} is the number of a rank',
+    )
+    .option('--steps <from-to>', 'what began in these steps, such as 300-400', stepRange)
+    .option('--from <time>', 'what overlaps the time from here on, as the page shows it: 1.5s, 300ms, 40us', traceTimeIn)
+    .option('--until <time>', 'and before this', traceTimeIn)
+    .option('--ranks <list>', 'these ranks alone, such as 0-3,8', rankList)
+    .addOption(whichRun)
+    .option(...allowMixed)
+    .addOption(memoryOption())
+    .option(...json)
+    .addHelpText(
+      'after',
+      `
+  kineto    a file for each rank as torch.profiler writes it, for HTA, TensorBoard and torch's own tools: rank<N>.pt.trace.json.gz in
+            a directory, or the name with {rank} in it; times are those of the trace, with clocks corrected
+  chrome    one JSON file for chrome://tracing and others
+  perfetto  one .pftrace, as merge writes it
+  folded    nested spans as collapsed stacks, for FlameGraph and speedscope; self times in ns
+  csv       a row for each event: kind, rank, incarnation, host, track, device, name, category, start_ns, duration_ns, step, group,
+            sequence, bytes, peer_rank, value, unit, arguments (JSON). Lines end in CR LF, cells are quoted as in RFC 4180, and text
+            that a spreadsheet would take for a formula has a ' before it
+There is no Parquet: DuckDB makes it of the CSV (COPY (FROM 'run.csv.gz') TO 'run.parquet').
+A file has its name only when it is whole: Ctrl-C leaves none.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace export ranktrace-out/night-42 --to kineto -o traces/',
+        'ranktrace export rank*.json.gz --to csv --steps 10-12 -o - | head',
+        'ranktrace export night-42.pftrace --to folded --ranks 0 --from 2s --until 2.5s -o rank0.folded',
+      ),
+    )
+    .action(async (inputs: string[], options) => done(await exportRun(inputs, options)));
   program
     .command('report')
     .description(
@@ -520,6 +561,14 @@ function stepRange(text: string): StepRange {
   const [first, last] = [Number(from), Number(to)];
   if (first <= last) return { first, last };
   throw new InvalidArgumentError('It must be FROM-TO with the lower step first, such as 300-400, or one step.');
+}
+
+/** ns of `1.5s`, `300ms`, `40us`. */
+function traceTimeIn(text: string): number {
+  const [, number, unit = 's'] = /^(-?\d{1,12}(?:\.\d{1,9})?)\s*(s|ms|us|µs|ns)?$/.exec(text.trim()) ?? [];
+  const size = { s: 1e9, ms: 1e6, us: 1e3, µs: 1e3, ns: 1 }[unit];
+  if (number !== undefined && size !== undefined) return Number(number) * size;
+  throw new InvalidArgumentError('It must be a time such as 1.5s, 300ms or 40us.');
 }
 
 /** `0-3,8`. */

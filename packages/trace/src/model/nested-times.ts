@@ -65,9 +65,11 @@ export class NestedTimes<Row> {
     stack.push({ row, start, end: isWhole ? start + length : Number.POSITIVE_INFINITY, inside: 0 });
   }
 
-  /** The rows of the spans that run on a lane after its last event, outermost first. */
-  around(lane: TraceLane): readonly Row[] {
-    return (this.#stacks[lane.index] ?? []).map(({ row }) => row);
+  /** The row of the innermost span that runs on a lane at a time, not before its last event. */
+  enclosing(lane: TraceLane, time: number): Row | undefined {
+    const stack = this.#stacks[lane.index] as Frame<Row>[];
+    this.#leave(stack, lane, time);
+    return stack.at(-1)?.row;
   }
 
   /** Finishes the spans of a process that ended by `until`, although no later event of their lane has come. */
