@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
+import { isSpan, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -175,7 +175,7 @@ describe('ranktrace export', () => {
     expect(withoutTimes(lines(after))).toEqual(withoutTimes(lines(before)));
     const events = (path: string): string[] =>
       kinetoFileEvents(path)
-        .filter(({ ph }) => ph === 'X' || ph === 's' || ph === 'f')
+        .filter(isSpan)
         .map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`)
         .sort();
     expect(events(join(to, 'rank1.pt.trace.json.gz'))).toEqual(events(paths[1] as string));
@@ -235,6 +235,8 @@ function withoutTimes(value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) ? value : Math.round(value * 1e3) / 1e3;
   if (Array.isArray(value)) return value.map(withoutTimes);
   if (typeof value !== 'object' || value === null) return value;
-  const left = Object.entries(value).filter(([key]) => !['from', 'until', 'start', 'end', 'at', 'since', 'alignment', 'incarnation'].includes(key));
+  const left = Object.entries(value).filter(
+    ([key]) => !['from', 'until', 'start', 'end', 'at', 'since', 'alignment', 'incarnation'].includes(key),
+  );
   return Object.fromEntries(left.map(([key, inner]) => [key, withoutTimes(inner)]));
 }
