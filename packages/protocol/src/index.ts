@@ -113,6 +113,7 @@ export {
   type EventPlace,
   type FindingCost,
   type FlameNode,
+  type FlameSplit,
   type Links,
   type Overview,
   type OverviewGpu,

@@ -5,7 +5,18 @@
 //
 // Invariant: memory per event is bounded by its block's description; everything else is in the store.
 
-import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
+import type {
+  AreaTable,
+  EventDetails,
+  EventPlace,
+  FlameNode,
+  FlameSplit,
+  Links,
+  SearchResult,
+  Tile,
+  TileKey,
+  ViewGroup,
+} from '@ranktrace/protocol';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
 import type { BlockStore } from './block-store.ts';
@@ -128,8 +139,8 @@ export class Timeline {
   }
 
   /** The same events as a call tree. */
-  flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
-    return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  flame(from: number, until: number, tracks: readonly number[], split?: FlameSplit): Generator<ViewProgress, FlameNode> {
+    return flameTree(this.#parts, this.#chosen(tracks), from, until, split);
   }
 
   /** Names that contain `text` in any case, with their counts. */
