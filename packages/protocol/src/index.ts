@@ -80,6 +80,15 @@ export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRol
 export { printable, printableJson, printableLines } from './printable.ts';
 export { excessesOver, lowerMedian, otherPhase, phaseMedians, type RankExcess, rankExcesses } from './rank-excess.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
+export type {
+  ComparedRun,
+  DifferenceKind,
+  DifferenceStatus,
+  NameDifference,
+  NameTimes,
+  RunDifference,
+  StepVerdict,
+} from './run-difference.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,
@@ -104,6 +113,7 @@ export {
   type EventPlace,
   type FindingCost,
   type FlameNode,
+  type FlameSplit,
   type Links,
   type Overview,
   type OverviewGpu,

@@ -57,7 +57,16 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   /** Contents of an area, by name; answers AreaTable. */
   z.strictObject({ id, type: z.literal('area'), run, from: time, until: time, tracks }),
   /** The same as a call tree; answers FlameNode. */
-  z.strictObject({ id, type: z.literal('flame'), run, from: time, until: time, tracks }),
+  z.strictObject({
+    id,
+    type: z.literal('flame'),
+    run,
+    from: time,
+    until: time,
+    tracks,
+    /** Below the root: a node for each rank, each device (all hosts are one), or each device of each rank. */
+    split: z.enum(['rank', 'device', 'both']).optional(),
+  }),
   /** Names that hold `text`, case-insensitive; answers SearchResult. */
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
   /**
@@ -85,6 +94,20 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   }),
   /** The critical path of one step; answers ViewPath or null. */
   z.strictObject({ id, type: z.literal('path'), run }),
+  /**
+   * This run (A) compared with another open one (B); answers RunDifference. Without steps: over all of both. `offset`: a step of B minus the step of
+   * A that it is compared with. `failOn`: the share from which a difference counts.
+   */
+  z.strictObject({
+    id,
+    type: z.literal('diff'),
+    run,
+    other: run,
+    fromStep: z.number().int().min(0).optional(),
+    toStep: z.number().int().min(0).optional(),
+    offset: z.number().int().min(-Number.MAX_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER),
+    failOn: z.number().min(0).max(10),
+  }),
   /** Cancels a request that takes long. */
   z.strictObject({ id, type: z.literal('cancel'), request: id }),
 ]);
@@ -279,6 +302,9 @@ export interface AreaRow {
   readonly place: EventPlace;
 }
 
+/** How a flame graph is split; undefined: all in one. */
+export type FlameSplit = 'rank' | 'device' | 'both' | undefined;
+
 /** Spans by the spans around them: `total` within the area, ns. The root has no name. */
 export interface FlameNode {
   readonly name: string;
@@ -348,6 +374,8 @@ export interface Overview {
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
   /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on the rank with the longest. */
   readonly waitingStepTime: number;
+  /** Traces of captures, which `GET /v1/captures/RUN/NAME` gives; absent where there are none. */
+  readonly captures?: readonly { readonly name: string; readonly bytes: number }[];
   /** Whether findings and waiting cover all data there is now. */
   readonly analysed: boolean;
   /** They cover only the time after this trace time, in a long run that goes on; null: the whole run. */
@@ -418,6 +446,8 @@ export interface ViewFinding {
   /** For an alert: its cause (a verdict of blame), and the first affected step. */
   readonly cause?: string;
   readonly onsetStep?: number;
+  /** For an alert: the name of the capture of its steps, one of `Overview.captures`. */
+  readonly capture?: string;
   readonly from?: number;
   readonly until?: number;
 }

@@ -10,7 +10,10 @@ import { ViewError } from './view-error.ts';
 export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'path' }>;
 
 /** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
-export function* answerQuestion(view: RunView, question: RunQuestion): Generator<ViewProgress, unknown> {
+export function* answerQuestion(
+  view: Pick<RunView, 'timeline' | 'overview' | 'path'>,
+  question: RunQuestion,
+): Generator<ViewProgress, unknown> {
   const { timeline } = view;
   if ('tracks' in question) checkTracks(timeline, question.tracks);
   if ('from' in question && question.until < question.from) {
@@ -24,7 +27,7 @@ export function* answerQuestion(view: RunView, question: RunQuestion): Generator
     case 'area':
       return yield* timeline.area(question.from, question.until, question.tracks);
     case 'flame':
-      return yield* timeline.flame(question.from, question.until, question.tracks);
+      return yield* timeline.flame(question.from, question.until, question.tracks, question.split);
     case 'search':
       return timeline.search(question.text);
     case 'find':

@@ -11,7 +11,7 @@ import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
 import type { GrowthCursor, RunView } from './run-view.ts';
 
-export class ViewedRun implements RunView, Disposable {
+export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
   readonly run: string;
   readonly timeline: Timeline;
   readonly #blocks: BlockFile;

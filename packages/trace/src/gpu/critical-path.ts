@@ -157,7 +157,13 @@ export class RankPath {
    * The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. `row` tells spans
    * of the host apart, −1 for work and for time between ops.
    */
-  spanOf(edge: number): { readonly isWork: boolean; readonly row: number; readonly name: number; readonly start: number; readonly end: number } {
+  spanOf(edge: number): {
+    readonly isWork: boolean;
+    readonly row: number;
+    readonly name: number;
+    readonly start: number;
+    readonly end: number;
+  } {
     const { kind: number, from, to } = this.#graph.edge(edge);
     const kind = edgeKinds[number] as EdgeKind;
     const inner = this.#rowOf(kind, from - this.#base, to - this.#base);

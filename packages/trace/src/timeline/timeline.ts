@@ -10,6 +10,7 @@ import type {
   EventDetails,
   EventPlace,
   FlameNode,
+  FlameSplit,
   Links,
   SearchResult,
   Tile,
@@ -151,8 +152,8 @@ export class Timeline {
   }
 
   /** The same events as a call tree. */
-  flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
-    return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  flame(from: number, until: number, tracks: readonly number[], split?: FlameSplit): Generator<ViewProgress, FlameNode> {
+    return flameTree(this.#parts, this.#chosen(tracks), from, until, split);
   }
 
   /** The critical path of an analysis with the events that it leads through. */

@@ -8,8 +8,10 @@ import type {
   EventDetails,
   EventPlace,
   FlameNode,
+  FlameSplit,
   Links,
   Overview,
+  RunDifference,
   RunGrowth,
   RunModel,
   SearchResult,
@@ -110,8 +112,19 @@ export class RunClient {
     return this.#connection.request({ type: 'area', run: this.run, ...mutable(area) }, options);
   }
 
-  flame(area: Area, options?: RequestOptions): Promise<FlameNode> {
-    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area) }, options);
+  flame(area: Area, split: FlameSplit, options?: RequestOptions): Promise<FlameNode> {
+    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area), ...(split === undefined ? {} : { split }) }, options);
+  }
+
+  /** This run compared with `other`, which must be followed, too, in these steps of this run. `offset`: see `viewRequestSchema`. */
+  diff(
+    other: string,
+    range: { readonly fromStep?: number; readonly toStep?: number },
+    offset: number,
+    failOn: number,
+    options?: RequestOptions,
+  ): Promise<RunDifference> {
+    return this.#connection.request({ type: 'diff', run: this.run, other, offset, failOn, ...range }, options);
   }
 
   search(text: string, abort?: AbortSignal): Promise<SearchResult> {

@@ -96,7 +96,14 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
   const findings = (
     <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
-      <FindingsList findings={overview.findings} analysed={overview.analysed} since={overview.analysedSince} onPick={pickFinding} />
+      <FindingsList
+        findings={overview.findings}
+        analysed={overview.analysed}
+        since={overview.analysedSince}
+        onPick={pickFinding}
+        run={model.run}
+        captures={overview.captures ?? []}
+      />
     </Card>
   );
   if (overview.bins.length === 0)
