@@ -6,9 +6,9 @@
 // Invariant: memory per event is bounded by its block's description; everything else is in the store.
 
 import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
+import type { BlockStore } from '../model/block-store.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
-import type { BlockStore } from './block-store.ts';
 import { eventDetails } from './event-details.ts';
 import { findEvents } from './find-events.ts';
 import { flameTree } from './flame-tree.ts';
