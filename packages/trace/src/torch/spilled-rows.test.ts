@@ -8,7 +8,7 @@ import { differencesOfSpilled, spilledKineto } from '../testing/spilled-kineto.t
 const data = new URL('../../../../test/data/kineto/', import.meta.url);
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-describe('a file whose rows are on disk gives the batches of one in memory, byte for byte', () => {
+describe('a file whose rows are on disk gives the batches of one in memory', () => {
   const names = readdirSync(data, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.json.gz'));
 
   it.each(names)('recording %s', (name) => {
