@@ -104,6 +104,7 @@ export {
   type EventPlace,
   type FindingCost,
   type FlameNode,
+  type HeatCells,
   type Links,
   type Overview,
   type OverviewGpu,
@@ -123,6 +124,23 @@ export {
   type ViewTrack,
   viewRequestSchema,
 } from './view-messages.ts';
+export type {
+  ProfileAdvice,
+  ProfileAllocator,
+  ProfileCopy,
+  ProfileDevice,
+  ProfileGroup,
+  ProfileIdle,
+  ProfileKernel,
+  ProfileLauncher,
+  ProfileMemory,
+  ProfileOp,
+  ProfilePath,
+  ProfilePathLine,
+  ProfilePlace,
+  ProfileTable,
+  RunProfile,
+} from './view-profile.ts';
 export {
   type CounterTile,
   copyTile,

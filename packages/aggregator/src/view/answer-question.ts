@@ -7,7 +7,10 @@ import type { RunView } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 
 /** A request that needs nothing but the run. */
-export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' }>;
+export type RunQuestion = Extract<
+  ViewRequest,
+  { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'heat' | 'profile' }
+>;
 
 /** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
 export function* answerQuestion(view: RunView, question: RunQuestion): Generator<ViewProgress, unknown> {
@@ -31,6 +34,10 @@ export function* answerQuestion(view: RunView, question: RunQuestion): Generator
       return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth);
     case 'overview':
       return view.overview(question);
+    case 'heat':
+      return view.heat(question, question);
+    case 'profile':
+      return view.profile(question.rank) ?? null;
   }
 }
 

@@ -4,8 +4,8 @@
 // Invariant: the ports give the current state, never a history, so a page that reads slowly skips states and misses nothing. A view stays valid until
 // it is disposed.
 
-import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
-import type { OverviewRequest, Timeline } from '@ranktrace/trace/timeline';
+import type { HeatCells, Overview, RunGrowth, RunLine, RunModel, RunProfile } from '@ranktrace/protocol';
+import type { HeatMeasure, OverviewRequest, Timeline } from '@ranktrace/trace/timeline';
 
 /** Runs that pages can open. */
 export interface ViewRuns {
@@ -26,6 +26,10 @@ export interface RunView {
   growth(cursor: GrowthCursor | undefined): { readonly growth: RunGrowth; readonly cursor: GrowthCursor } | undefined;
   /** Steps, ranks and findings; of all steps where no range is given. */
   overview(request: OverviewRequest): Overview;
+  /** Cells of the heat map by one measure, over the bins of an overview of the same request. */
+  heat(request: OverviewRequest, measure: HeatMeasure): HeatCells;
+  /** Tables of one rank, or of all; undefined where there are none (yet). */
+  profile(rank?: number): RunProfile | undefined;
   /** Calls `listener` whenever `growth` may have news, until the returned function is called. */
   onGrown(listener: () => void): () => void;
 }

@@ -83,6 +83,14 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
         const overview = viewed.overview(request);
         return { ...overview, findings: withAlerts(this.findings(run), overview.findings) };
       },
+      heat: (request, measure) => {
+        viewed.touch();
+        return viewed.heat(request, measure);
+      },
+      profile: (rank) => {
+        viewed.touch();
+        return viewed.profile(rank);
+      },
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,
     };

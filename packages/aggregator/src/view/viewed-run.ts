@@ -2,10 +2,10 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunModel, RunProfile } from '@ranktrace/protocol';
 import type { RunAnalysis } from '@ranktrace/trace';
-import type { OverviewRequest } from '@ranktrace/trace/timeline';
-import { overviewOf, Timeline } from '@ranktrace/trace/timeline';
+import type { HeatMeasure, OverviewRequest } from '@ranktrace/trace/timeline';
+import { heatCellsOf, overviewOf, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
@@ -73,6 +73,15 @@ export class ViewedRun implements RunView, Disposable {
 
   overview(request: OverviewRequest): Overview {
     return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
+  }
+
+  heat(request: OverviewRequest, measure: HeatMeasure): HeatCells {
+    return heatCellsOf(this.timeline.processes, request, measure, this.#analysis?.measures);
+  }
+
+  profile(rank?: number): RunProfile | undefined {
+    const profile = this.#analysis?.profiles?.of(rank);
+    return profile && { ...profile, analysed: this.#isAnalysed };
   }
 
   onGrown(listener: () => void): () => void {
