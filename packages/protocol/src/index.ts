@@ -114,6 +114,7 @@ export {
   type FindingCost,
   type FlameNode,
   type FlameSplit,
+  type HeatCells,
   type Links,
   type Overview,
   type OverviewGpu,
@@ -135,6 +136,23 @@ export {
   type ViewTrack,
   viewRequestSchema,
 } from './view-messages.ts';
+export type {
+  ProfileAdvice,
+  ProfileAllocator,
+  ProfileCopy,
+  ProfileDevice,
+  ProfileGroup,
+  ProfileIdle,
+  ProfileKernel,
+  ProfileLauncher,
+  ProfileMemory,
+  ProfileOp,
+  ProfilePath,
+  ProfilePathLine,
+  ProfilePlace,
+  ProfileTable,
+  RunProfile,
+} from './view-profile.ts';
 export {
   type CounterTile,
   copyTile,
