@@ -89,6 +89,7 @@ export type {
   RunDifference,
   StepVerdict,
 } from './run-difference.ts';
+export { type DecidingFinding, isSharedCause, isStraggler, type RunState, runStateOf } from './run-headline.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,

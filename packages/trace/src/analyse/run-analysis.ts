@@ -203,7 +203,8 @@ const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
 /** It must also be open for this many long steps. */
 const hangStepsMin = 5;
 
-function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
+/** Collectives in which ranks hang. */
+export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
   if (until === undefined) return [];
   const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
   return collectives

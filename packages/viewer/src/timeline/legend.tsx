@@ -47,7 +47,7 @@ function Legend({ session }: { session: TimelineSession }): JSX.Element {
   });
   return (
     <section class="legend" aria-label="Legend">
-      <h3>Names in view</h3>
+      <h2>Names in view</h2>
       {names.value.length === 0 && <p class="muted">No spans in view.</p>}
       <ul>
         {names.value.map((name) => (
@@ -66,7 +66,7 @@ function Legend({ session }: { session: TimelineSession }): JSX.Element {
           </li>
         ))}
       </ul>
-      <h3>Signs</h3>
+      <h2>Signs</h2>
       <ul>
         <li>
           <Swatch colour={cssOf(palette.spans[communicationColour] as number)} /> communication
