@@ -92,6 +92,8 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     toStep: z.number().int().min(0).optional(),
     bins: z.number().int().min(1).max(2048),
   }),
+  /** The critical path of one step; answers ViewPath or null. */
+  z.strictObject({ id, type: z.literal('path'), run }),
   /**
    * This run (A) compared with another open one (B); answers RunDifference. Without steps: over all of both. `offset`: a step of B minus the step of
    * A that it is compared with. `failOn`: the share from which a difference counts.
@@ -140,6 +142,8 @@ export interface RunModel {
   readonly unixEpoch: string | null;
   readonly from: number;
   readonly until: number;
+  /** Begin of the first step of any rank; null without steps. */
+  readonly firstStep: number | null;
   readonly live: boolean;
   /** Batches read so far, and batches there are; equal when the page shows all. A run just opened has 0 of 1. */
   readonly read: number;
@@ -208,6 +212,8 @@ export interface ViewTrack {
   readonly unit: string;
   /** Lines that nested spans take, at least 1. */
   readonly depth: number;
+  /** Lines of frames of Python, from the line `frameLine` on. */
+  readonly frameDepth: number;
   readonly events: number;
   /** Counter: least and greatest value. */
   readonly low: number;
@@ -247,12 +253,21 @@ export interface EventDetails extends EventPlace {
   readonly partners: readonly (EventPlace & { readonly rank: number })[];
   /** Ranks of its group where it is missing. */
   readonly partnersMissing: readonly number[];
+  /** Work of a device: the call that launched it, then the spans around that call, innermost first. */
+  readonly launchedBy: readonly EventPlace[];
+  /** A call, or a span with calls in it: the work that they launched on devices, first to last. */
+  readonly launched: readonly EventPlace[];
+  /** Launches that `launched` leaves out. */
+  readonly launchedLeftOut: number;
 }
 
 export interface Links {
-  /** Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc). */
+  /**
+   * Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc), from a call to the
+   * work that it launched.
+   */
   readonly links: readonly {
-    readonly kind: 'collective' | 'rpc' | 'send';
+    readonly kind: 'collective' | 'rpc' | 'send' | 'launch';
     readonly from: { readonly track: number; readonly depth: number; readonly time: number };
     readonly to: { readonly track: number; readonly depth: number; readonly time: number };
     readonly bound: number | null;
@@ -300,8 +315,35 @@ export interface FlameNode {
 }
 
 export interface SearchResult {
-  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number }[];
+  /** `alias`: the name in the recording that matches, where the shown one does not. */
+  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number; readonly alias?: string }[];
   readonly leftOut: number;
+}
+
+/** The critical path through one step of a run with GPUs: the chain of work and waiting that the step is as long as. Lengths in ns. */
+export interface ViewPath {
+  readonly step: number;
+  readonly total: number;
+  /** Time on it by what bounds it. */
+  readonly byBound: Readonly<Record<ViewPathSegment['bound'], number>>;
+  /** In order of the path. */
+  readonly segments: readonly ViewPathSegment[];
+  /** Shorter segments that are left out, and their time. */
+  readonly leftOut: number;
+  readonly leftOutTime: number;
+}
+
+export interface ViewPathSegment {
+  readonly rank: number;
+  /** `none`: it waits for nothing known. */
+  readonly bound: 'cpu' | 'compute' | 'communication' | 'gap' | 'launch' | 'none';
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+  /** The event that it leads through, or for a pause, the one that it leads to; null where it is not found. */
+  readonly place: EventPlace | null;
+  /** By how much the step would be shorter without it; absent where that is not known. */
+  readonly saves?: number;
 }
 
 /** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */

@@ -96,6 +96,7 @@ export class ExampleRun implements RunView {
       unixEpoch: null,
       from: 0,
       until: this.#spans * 1000,
+      firstStep: null,
       live: true,
       read: this.#names.length,
       total: this.#names.length,
@@ -120,6 +121,10 @@ export class ExampleRun implements RunView {
 
   overview(): Overview {
     throw new Error('there are no steps');
+  }
+
+  path(): undefined {
+    return undefined;
   }
 
   /** Ten spans at a time. */
@@ -176,6 +181,7 @@ export class ExampleRuns implements ViewRuns {
       model: () => run.model(),
       growth: (cursor) => run.growth(cursor),
       overview: () => run.overview(),
+      path: () => run.path(),
       merge: (sink) => run.merge(sink),
       onGrown: (listener) => run.onGrown(listener),
       [Symbol.dispose]: () => {

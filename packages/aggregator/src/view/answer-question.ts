@@ -7,10 +7,13 @@ import type { RunView } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 
 /** A request that needs nothing but the run. */
-export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' }>;
+export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'path' }>;
 
 /** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
-export function* answerQuestion(view: Pick<RunView, 'timeline' | 'overview'>, question: RunQuestion): Generator<ViewProgress, unknown> {
+export function* answerQuestion(
+  view: Pick<RunView, 'timeline' | 'overview' | 'path'>,
+  question: RunQuestion,
+): Generator<ViewProgress, unknown> {
   const { timeline } = view;
   if ('tracks' in question) checkTracks(timeline, question.tracks);
   if ('from' in question && question.until < question.from) {
@@ -29,6 +32,8 @@ export function* answerQuestion(view: Pick<RunView, 'timeline' | 'overview'>, qu
       return timeline.search(question.text);
     case 'find':
       return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth);
+    case 'path':
+      return view.path() ?? null;
     case 'overview':
       return view.overview(question);
   }

@@ -4,7 +4,7 @@
 // Invariant: the ports give the current state, never a history, so a page that reads slowly skips states and misses nothing. A view stays valid until
 // it is disposed.
 
-import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
+import type { Overview, RunGrowth, RunLine, RunModel, ViewPath } from '@ranktrace/protocol';
 import type { TraceSink } from '@ranktrace/trace';
 import type { OverviewRequest, Timeline, ViewProgress } from '@ranktrace/trace/timeline';
 
@@ -29,6 +29,8 @@ export interface RunView {
   growth(cursor: GrowthCursor | undefined): { readonly growth: RunGrowth; readonly cursor: GrowthCursor } | undefined;
   /** Steps, ranks and findings; of all steps where no range is given. */
   overview(request: OverviewRequest): Overview;
+  /** The critical path of the last analysis; undefined without one. */
+  path(): ViewPath | undefined;
   /**
    * Merges the run as it is now into `sink`, event by event: the timeline knows places, not all of an event. It throws ViewError `too_many` where
    * `viewMergesMax` are under way; a caller that stops early calls `return`.

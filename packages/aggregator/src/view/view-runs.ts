@@ -89,6 +89,10 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
         const captures = this.captures(run).map(({ name, bytes }) => ({ name, bytes }));
         return { ...overview, findings: withAlerts(this.findings(run), overview.findings), ...(captures.length > 0 && { captures }) };
       },
+      path: () => {
+        viewed.touch();
+        return viewed.path();
+      },
       merge: (sink) => this.#merge(open, sink),
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
+import type { Overview, RunGrowth, RunModel, ViewPath } from '@ranktrace/protocol';
 import type { RunAnalysis } from '@ranktrace/trace';
 import type { OverviewRequest } from '@ranktrace/trace/timeline';
 import { overviewOf, Timeline } from '@ranktrace/trace/timeline';
@@ -22,6 +22,7 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
   #touchedAt = Number.NEGATIVE_INFINITY;
   #analysis: RunAnalysis | undefined;
   #isAnalysed = false;
+  #path: ViewPath | undefined;
 
   /** Throws AggregatorError `store_write_failed`. */
   constructor(run: string) {
@@ -60,6 +61,7 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
   analysed(analysis: RunAnalysis, isWhole: boolean): void {
     this.#analysis = analysis;
     this.#isAnalysed = isWhole;
+    this.#path = undefined;
     this.grown();
   }
 
@@ -73,6 +75,12 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
 
   overview(request: OverviewRequest): Overview {
     return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
+  }
+
+  path(): ViewPath | undefined {
+    const found = this.#analysis?.path;
+    this.#path ??= found && this.timeline.path(found);
+    return this.#path;
   }
 
   onGrown(listener: () => void): () => void {

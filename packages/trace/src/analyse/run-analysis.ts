@@ -11,6 +11,8 @@ import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
 import type { GpuSummary } from '../gpu/gpu-summary.ts';
+import type { PathSegments } from '../gpu/path-segments.ts';
+import { collectiveText } from '../match/collective-number.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -29,6 +31,8 @@ export interface RunAnalysis {
   readonly waiting: Overview['waiting'];
   /** Work of the devices; undefined without any. */
   readonly gpus?: Overview['gpus'] | undefined;
+  /** The critical path of one step; undefined without device work, or without a step. */
+  readonly path?: PathSegments | undefined;
   /** Total length of the judged steps on the slowest rank, ns. */
   readonly stepTime: number;
   /** The findings cover the time after this; undefined: all. */
@@ -113,6 +117,7 @@ export class RunAnalysisSink implements TraceSink {
     if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
     // Where work runs on GPUs, hosts only launch it.
     const blame = (yield* during(this.#deviceBlame.judging(), progress)) ?? (yield* during(this.#blame.judging(), progress));
+    const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [
       ...hangs(openWork, steps, this.#isLive),
@@ -124,7 +129,8 @@ export class RunAnalysisSink implements TraceSink {
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
-      gpus: overviewGpus(this.#gpus.summary),
+      gpus: overviewGpus(gpus),
+      path: gpus.segments,
       stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
       since: this.#since,
       beginning: this.#blame.beginning,
@@ -189,7 +195,7 @@ function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: Run
 }
 
 function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
-  const name = `${op} ${sequence} of group ${group}`;
+  const name = collectiveText(op, group, sequence);
   const who = ranksText(inside.map(({ rank }) => rank));
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),

@@ -9,6 +9,7 @@ import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idleP
 import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import type { PathSegments } from './path-segments.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
 import type { RankRecord } from './record-work.ts';
 import {
@@ -83,6 +84,8 @@ export interface GpuSummary {
   readonly ranks: readonly GpuRank[];
   /** The critical path of one step across all ranks; undefined with one rank, or without a common step. */
   readonly path: ClusterPath | undefined;
+  /** The same in pieces, also for a single rank. */
+  readonly segments?: PathSegments | undefined;
   /** Events that were left out at a limit. */
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */

@@ -7,6 +7,7 @@
 import type { FlameNode, FlameSplit } from '@ranktrace/protocol';
 import { displayName } from '../model/shown-name.ts';
 import type { TraceLane } from '../model/trace-sink.ts';
+import { Enclosing } from './enclosing.ts';
 import type { IndexParts } from './index-parts.ts';
 import { kindIndex, kindMask } from './span-log.ts';
 import { SpanTrack } from './span-track.ts';
@@ -48,20 +49,20 @@ export function* flameTree(
   for (const window of windows) {
     const { log } = window.track;
     const base = groups.of(window.track);
-    const around: { node: Node; until: number }[] = [];
+    const around = new Enclosing<{ node: Node; until: number }>();
     for (let block = 0; block < log.blocks; block++) {
       if (!window.holds(block)) continue;
       window.visit(block, (columns, row, _event, start, end) => {
         if (((columns.kind[row] as number) & kindMask) === kindIndex.instant) return;
         const depth = columns.depth[row] as number;
-        const outer = depth === 0 ? undefined : around[depth - 1];
+        const outer = around.around(depth, start);
         const parent = outer !== undefined && outer.until > start ? outer.node : base;
         const name = columns.name[row] as number;
         let node = parent.children.get(name);
         if (node === undefined) {
           // Too many nodes: it stays part of its parent, and its children go there, too.
           if (nodes >= timelineLimits.timelineFlameNodesMax) {
-            around[depth] = { node: parent, until: end };
+            around.put(depth, { node: parent, until: end });
             return;
           }
           nodes++;
@@ -73,7 +74,7 @@ export function* flameTree(
         node.total += size;
         node.self += size;
         parent.self -= size;
-        around[depth] = { node, until: end };
+        around.put(depth, { node, until: end });
       });
       done += log.rowsOf(block);
       yield { done, total };

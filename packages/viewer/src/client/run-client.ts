@@ -17,6 +17,7 @@ import type {
   SearchResult,
   Tile,
   TileKey,
+  ViewPath,
 } from '@ranktrace/protocol';
 import { type Connection, type RequestOptions, RequestRefused } from './connection.ts';
 
@@ -140,6 +141,11 @@ export class RunClient {
   ): Promise<EventPlace | null> {
     const of = { names: [...names], tracks: [...tracks], time, direction, ...(depth === undefined ? {} : { depth }) };
     return this.#connection.request({ type: 'find', run: this.run, ...of });
+  }
+
+  /** Null while the run has none: not analysed yet, or no GPUs. */
+  path(abort?: AbortSignal): Promise<ViewPath | null> {
+    return this.#connection.request({ type: 'path', run: this.run }, abort === undefined ? {} : { signal: abort });
   }
 
   /** May be called before there is a model: both requests are then under way together. */

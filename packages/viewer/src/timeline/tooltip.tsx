@@ -7,7 +7,6 @@ import { markReachPx } from './clock-mark-painter.ts';
 import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
 import { rulerHeight } from './frame-painter.ts';
 import { valueAt } from './hit.ts';
-import { zeroOf } from './ruler.ts';
 import type { Hover, TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
 
@@ -38,7 +37,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   const window = session.window.peek();
   const grain = lengthOf(window) / Math.max(1, session.size.peek().width);
   if (row === undefined) return hover.y < rulerHeight ? marksLines(session, time, markReachPx * grain) : undefined;
-  const zero = zeroOf(session.extent.peek());
+  const zero = session.zero.peek();
   const gap = row.process?.gaps.find((each) => time >= each.from - 3 * grain && time <= each.until + 3 * grain);
   const step = row.kind === 'rank' ? row.process?.alignment.clockSteps.find((each) => Math.abs(each - time) <= 4 * grain) : undefined;
   const shift = row.kind === 'rank' ? stretchAt(row.process?.alignment.shifted ?? [], time, 2 * grain) : undefined;
