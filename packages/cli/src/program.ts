@@ -1,15 +1,14 @@
-// The command line: names, options and their help. Each command stands in its own file.
+// The command line: names, options and their help, in one file, so that words and defaults of all commands agree. Each command stands in its own file.
 
 import { AggregatorError } from '@ranktrace/aggregator';
-import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
+import { limits, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
-import type { StepRange } from '@ranktrace/trace/blame';
 import { sensitivities } from '@ranktrace/trace/detect';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { checkFormats } from './check/check-formats.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
-import { check, percentIn } from './commands/check.ts';
+import { check } from './commands/check.ts';
 import { detect } from './commands/detect.ts';
 import { diff } from './commands/diff.ts';
 import { doctor } from './commands/doctor.ts';
@@ -27,6 +26,18 @@ import { view } from './commands/view.ts';
 import { memoryOption } from './inputs/read-memory.ts';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './options/access-options.ts';
 import { natsOptions, streamOptions } from './options/nats-options.ts';
+import {
+  changePercent,
+  listed,
+  percent,
+  positive,
+  rankList,
+  rowLimit,
+  runName,
+  stepRange,
+  traceTimeIn,
+  whole,
+} from './options/option-values.ts';
 import { retentionOf, retentionOptions } from './options/retention-options.ts';
 import { differenceSorts } from './print/print-difference.ts';
 import { CliError } from './terminal/errors.ts';
@@ -523,68 +534,4 @@ function exitCodeOf(error: unknown): number {
   // A bug of ours: its place matters more than a tidy line.
   if (error instanceof Error) complain(error.stack ?? '');
   return 1;
-}
-
-const listed = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
-
-const positive = (max: number): ((text: string) => number) => whole(1, max);
-
-function whole(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
-  };
-}
-
-/** -1, as in torch: all. */
-const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
-
-function percent(text: string): number {
-  const share = percentIn(text);
-  if (share === undefined) throw new InvalidArgumentError('It must be per cent of the step, such as 3, 3% or 2.5%.');
-  // 0.03 may be a mistyped 3 %: a gate that tight would fail by chance alone.
-  if (share === 0 || share >= 0.001 || text.includes('%')) return share;
-  const meant = Number((1e4 * share).toFixed(4));
-  throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);
-}
-
-/** The same bounds as `rules.step_time.change`. */
-function changePercent(text: string): number {
-  const share = percent(text);
-  if (share >= 0.001 && share <= 9) return share;
-  throw new InvalidArgumentError('It must be 0.1% to 900% of the step.');
-}
-
-function stepRange(text: string): StepRange {
-  const [, from, to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text.trim()) ?? [];
-  const [first, last] = [Number(from), Number(to)];
-  if (first <= last) return { first, last };
-  throw new InvalidArgumentError('It must be FROM-TO with the lower step first, such as 300-400, or one step.');
-}
-
-/** ns of `1.5s`, `300ms`, `40us`. */
-function traceTimeIn(text: string): number {
-  const [, number, unit = 's'] = /^(-?\d{1,12}(?:\.\d{1,9})?)\s*(s|ms|us|µs|ns)?$/.exec(text.trim()) ?? [];
-  const size = { s: 1e9, ms: 1e6, us: 1e3, µs: 1e3, ns: 1 }[unit];
-  if (number !== undefined && size !== undefined) return Number(number) * size;
-  throw new InvalidArgumentError('It must be a time such as 1.5s, 300ms or 40us.');
-}
-
-/** `0-3,8`. */
-function rankList(text: string): readonly StepRange[] {
-  return text.split(',').map((part) => {
-    const [, from, to = from] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(part.trim()) ?? [];
-    const [first, last] = [Number(from), Number(to)];
-    if (first <= last && last <= limits.rankMax) return { first, last };
-    throw new InvalidArgumentError('It must be ranks and ranges of ranks, such as 0-3,8.');
-  });
-}
-
-function runName(text: string): string {
-  try {
-    return checkRunName(text);
-  } catch (error) {
-    throw new InvalidArgumentError((error as Error).message);
-  }
 }

@@ -112,7 +112,7 @@ function traceRequestOf(parameters: URLSearchParams): TraceRequest | string {
   const run = parameters.get('run') ?? '';
   if (run === '' || run.length > protocolLimits.runNameCharsMax) return '"run" must be the name of a run';
   const format = parameters.get('format') ?? 'pftrace';
-  if (!(format in formats)) return `"format" must be one of ${Object.keys(formats).join(', ')}`;
+  if (!Object.hasOwn(formats, format)) return `"format" must be one of ${Object.keys(formats).join(', ')}`;
   const [from, until] = [timeIn(parameters.get('from')), timeIn(parameters.get('until'))];
   if (Number.isNaN(from) || Number.isNaN(until)) return '"from" and "until" must be times of the trace in ns';
   if (from !== undefined && until !== undefined && until <= from) return '"until" must be after "from"';
