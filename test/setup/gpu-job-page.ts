@@ -1,5 +1,6 @@
 // Compares the page of a GPU job's files with the files themselves.
 
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { violationsOn } from './axe.ts';
 import type { StartedBrowser, TabOptions } from './browser.ts';
@@ -107,6 +108,19 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.tab.page.getByRole('tab', { name: 'Flame graph' }).click();
     await page.tab.page.locator('[data-node]').nth(3).waitFor();
     await page.tab.picture('flame-graph');
+    // Split by device, the second line has the host and the GPUs.
+    await page.tab.page.getByLabel('Split by').selectOption('device');
+    await page.tab.page.locator('[data-node]', { hasText: /^GPU 0$/ }).waitFor();
+    await page.tab.page.locator('[data-node]', { hasText: /^host$/ }).waitFor();
+    // The area as a file: all spans of the job, which a Chrome trace names.
+    const [download] = await Promise.all([
+      page.tab.page.waitForEvent('download'),
+      page.tab.page.locator('.area-downloads a', { hasText: '.json' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toMatch(/\.json$/);
+    const { traceEvents } = JSON.parse(readFileSync(await download.path(), 'utf8')) as { traceEvents: { ph: string }[] };
+    const spans = traceEvents.filter(({ ph }) => ph === 'X').length;
+    expect(spans).toBe(all.filter(isSpan).length);
     expect(page.tab.problems).toEqual([]);
   });
 

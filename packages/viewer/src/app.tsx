@@ -13,10 +13,16 @@ import { type ThemeChoice, useThemeChoice } from './controls/theme.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
 import { isReading, readingText } from './overview/reading.ts';
+import { ProfileView } from './profile/profile-view.tsx';
 import { KeptSessions } from './timeline/kept-sessions.ts';
 import { TimelineView } from './timeline/timeline-view.tsx';
 
-const pageTitles: Readonly<Record<PageName, string>> = { overview: 'Overview', timeline: 'Timeline', compare: 'Compare' };
+const pageTitles: Readonly<Record<PageName, string>> = {
+  overview: 'Overview',
+  timeline: 'Timeline',
+  compare: 'Compare',
+  profile: 'Profile',
+};
 
 export function App({ connection, state }: { connection: Connection; state: ViewState }): JSX.Element {
   const runs = useRuns(connection, state);
@@ -142,6 +148,8 @@ function PageBody({
       return <OverviewView key={client.run} client={client} state={state} />;
     case 'timeline':
       return <TimelineView key={client.run} session={sessions.of(client, state)} />;
+    case 'profile':
+      return <ProfileView key={client.run} client={client} state={state} />;
     case 'compare':
       return other === undefined ? (
         <div class="empty" role="status">

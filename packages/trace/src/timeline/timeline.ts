@@ -10,6 +10,7 @@ import type {
   EventDetails,
   EventPlace,
   FlameNode,
+  FlameSplit,
   Links,
   SearchResult,
   Tile,
@@ -18,9 +19,9 @@ import type {
   ViewPath,
 } from '@ranktrace/protocol';
 import type { PathSegments } from '../gpu/path-segments.ts';
+import type { BlockStore } from '../model/block-store.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
-import type { BlockStore } from './block-store.ts';
 import { eventDetails } from './event-details.ts';
 import { findEvents } from './find-events.ts';
 import { flameTree } from './flame-tree.ts';
@@ -151,8 +152,8 @@ export class Timeline {
   }
 
   /** The same events as a call tree. */
-  flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
-    return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  flame(from: number, until: number, tracks: readonly number[], split?: FlameSplit): Generator<ViewProgress, FlameNode> {
+    return flameTree(this.#parts, this.#chosen(tracks), from, until, split);
   }
 
   /** The critical path of an analysis with the events that it leads through. */

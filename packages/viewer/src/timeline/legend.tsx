@@ -3,7 +3,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { itemKinds, openBit } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { cutMiddle, shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 import { useTheme } from '../controls/theme.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { communicationColour, cssOf, palettes } from './palette.ts';
@@ -61,7 +61,7 @@ function Legend({ session }: { session: TimelineSession }): JSX.Element {
               }}
             >
               <Swatch colour={cssOf(palette.spans[session.colours.span(name)] as number)} />
-              {cutMiddle(shortName(session.nameOf(name)), nameCharsMax)}
+              {lineName(session.nameOf(name), nameCharsMax)}
             </button>
           </li>
         ))}
