@@ -2,10 +2,10 @@
 
 import { type FlameNode, frameLine, nanos, type SpanTile, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { finish } from '../model/finish.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
-import { MemoryBlocks } from './block-store.ts';
 import { Timeline } from './timeline.ts';
 
 const process = traceProcess();
