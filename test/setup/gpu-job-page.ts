@@ -22,7 +22,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   let view: ServedPage;
   beforeAll(async () => {
     const { folder, files } = jobOf();
-    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || isInstant(event));
+    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || (isInstant(event) && event.name !== '[memory]'));
     ranks = files.map((_, rank) => `${rank}`);
     view = await startView([folder]);
     await view.command.said('indexed');
