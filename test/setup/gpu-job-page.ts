@@ -160,7 +160,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   });
 
   it('has a line for each rank with its GPU, and opens to streams first; layers can be hidden, and a link keeps that', async () => {
-    await using page = await open(view.address);
+    // So low that the rows of one rank do not fit.
+    await using page = await open(view.address, { height: 480 });
     await page.show('Timeline');
     await page.settled();
     expect(await page.rows.allTextContents()).toEqual(ranks.map((rank) => `Rank ${rank}`));
