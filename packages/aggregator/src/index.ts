@@ -21,7 +21,7 @@ export type { RunBatches } from './store/batch-index.ts';
 export { type BatchLog, openBatchLog } from './store/batch-log.ts';
 export { isRunName } from './store/run-directory.ts';
 export { RunStore, type RunStoreOptions } from './store/run-store.ts';
-export { traceFormatOf } from './store/trace-file.ts';
+export { TraceFile, traceFormatOf } from './store/trace-file.ts';
 export { type MergeInput, type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './store/write-trace.ts';
 export { BlockFile } from './view/block-file.ts';
 export { ViewClient } from './view/view-client.ts';

@@ -1,10 +1,10 @@
 // Runs for tests of their viewers: real timelines of a few events, which grow on a test's request.
 
-import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
 import { nanos, traceTime } from '@ranktrace/protocol';
-import type { TraceEvent, TraceLane, TraceProcess } from '@ranktrace/trace';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '@ranktrace/trace';
 import { MemoryBlocks, Timeline } from '@ranktrace/trace/timeline';
-import type { GrowthCursor, RunView, ViewRuns } from '../view/run-view.ts';
+import type { CaptureFile, GrowthCursor, RunView, ViewRuns } from '../view/run-view.ts';
 import { ViewError } from '../view/view-error.ts';
 
 const process: TraceProcess = {
@@ -96,6 +96,7 @@ export class ExampleRun implements RunView {
       unixEpoch: null,
       from: 0,
       until: this.#spans * 1000,
+      firstStep: null,
       live: true,
       read: this.#names.length,
       total: this.#names.length,
@@ -122,6 +123,29 @@ export class ExampleRun implements RunView {
     throw new Error('there are no steps');
   }
 
+  path(): undefined {
+    return undefined;
+  }
+
+  /** Ten spans at a time. */
+  *merge(sink: TraceSink): Generator<{ readonly done: number; readonly total: number }, void> {
+    sink.begin({ run: this.run, worldSize: 1, unixEpoch: undefined, processes: [process] });
+    sink.lane(lane);
+    for (let span = 0; span < this.#spans; span++) {
+      sink.event(spanAt(span * 1000, 900, span % 2 === 0 ? 'even' : 'odd'));
+      if (span % 10 === 9) yield { done: span, total: this.#spans };
+    }
+    sink.end([]);
+  }
+
+  heat(): HeatCells {
+    return { bins: [], rows: [] };
+  }
+
+  profile(): undefined {
+    return undefined;
+  }
+
   onGrown(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -130,6 +154,8 @@ export class ExampleRun implements RunView {
 
 export class ExampleRuns implements ViewRuns {
   readonly runs = new Map<string, ExampleRun>();
+  /** Of every run. */
+  captureFiles: readonly CaptureFile[] = [];
   readonly #listeners = new Set<() => void>();
 
   constructor(...names: readonly string[]) {
@@ -163,11 +189,19 @@ export class ExampleRuns implements ViewRuns {
       model: () => run.model(),
       growth: (cursor) => run.growth(cursor),
       overview: () => run.overview(),
+      path: () => run.path(),
+      merge: (sink) => run.merge(sink),
+      heat: () => run.heat(),
+      profile: () => run.profile(),
       onGrown: (listener) => run.onGrown(listener),
       [Symbol.dispose]: () => {
         run.views--;
       },
     };
+  }
+
+  captures(run: string): readonly CaptureFile[] {
+    return this.runs.has(run) ? this.captureFiles : [];
   }
 
   onChange(listener: () => void): () => void {

@@ -235,7 +235,12 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
       for (const notice of log.notices) say(notice);
       for (const name of options.run === undefined ? log.runs : [options.run]) {
         const sources = log.run(name).sources();
-        if (sources.length > 0 || options.run !== undefined) opened.inputs.push({ run: opened.name(name), sources });
+        if (sources.length === 0 && options.run === undefined) continue;
+        const [directory] = directoriesOf(
+          group.map((input) => input.path),
+          name,
+        );
+        opened.inputs.push({ run: opened.name(name), sources, directory });
       }
     }
   }

@@ -206,8 +206,12 @@ export class ProcessProfile implements Profile {
     const running = this.#running;
     if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
     for (const activity of activities) {
-      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
-      else running.link.toggleDevices(enable);
+      if (activity !== ProfilerActivity.CPU) {
+        running.link.toggleDevices(enable);
+        continue;
+      }
+      running.control.toggle(~0, enable);
+      this.#untilJudged = running.judge.restart();
     }
   }
 
@@ -316,7 +320,7 @@ export class ProcessProfile implements Profile {
       idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
       asked: this.#isScheduled(options) || options.fence || (options.detail & askedFor) !== 0,
       budget: options.overheadBudget,
-      hasOps: () => hooks?.isHooked === true,
+      hasOps: () => hooks?.hasEngine === true,
     });
     const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
     const link = new ShipperLink({ session, main: thread, options, pid: process.pid, signalWords }, () => recorder.close());

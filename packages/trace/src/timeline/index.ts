@@ -1,7 +1,7 @@
 // Timeline: the data for a page about any stretch of a run, at any zoom.
 
 export { type BlockStore, MemoryBlocks } from '../model/block-store.ts';
-export { type OverviewRequest, overviewOf } from './overview.ts';
+export { type HeatMeasure, heatCellsOf, type OverviewRequest, overviewOf } from './overview.ts';
 export { ProcessTimeline } from './process-timeline.ts';
 export { Timeline, type ViewProgress } from './timeline.ts';
 export type { TimelineClock } from './timeline-clock.ts';

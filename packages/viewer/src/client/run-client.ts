@@ -8,13 +8,18 @@ import type {
   EventDetails,
   EventPlace,
   FlameNode,
+  FlameSplit,
+  HeatCells,
   Links,
   Overview,
+  RunDifference,
   RunGrowth,
   RunModel,
+  RunProfile,
   SearchResult,
   Tile,
   TileKey,
+  ViewPath,
 } from '@ranktrace/protocol';
 import { type Connection, type RequestOptions, RequestRefused } from './connection.ts';
 
@@ -24,6 +29,9 @@ export interface Area {
   /** Empty: all. */
   readonly tracks: readonly number[];
 }
+
+/** Which cells of the heat map. */
+export type HeatChoice = { readonly measure: 'own' | 'waiting' | 'busy' } | { readonly measure: 'phase'; readonly phase: string };
 
 export class RunClient {
   readonly run: string;
@@ -109,8 +117,19 @@ export class RunClient {
     return this.#connection.request({ type: 'area', run: this.run, ...mutable(area) }, options);
   }
 
-  flame(area: Area, options?: RequestOptions): Promise<FlameNode> {
-    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area) }, options);
+  flame(area: Area, split: FlameSplit, options?: RequestOptions): Promise<FlameNode> {
+    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area), ...(split === undefined ? {} : { split }) }, options);
+  }
+
+  /** This run compared with `other`, which must be followed, too, in these steps of this run. `offset`: see `viewRequestSchema`. */
+  diff(
+    other: string,
+    range: { readonly fromStep?: number; readonly toStep?: number },
+    offset: number,
+    failOn: number,
+    options?: RequestOptions,
+  ): Promise<RunDifference> {
+    return this.#connection.request({ type: 'diff', run: this.run, other, offset, failOn, ...range }, options);
   }
 
   search(text: string, abort?: AbortSignal): Promise<SearchResult> {
@@ -129,6 +148,11 @@ export class RunClient {
     return this.#connection.request({ type: 'find', run: this.run, ...of });
   }
 
+  /** Null while the run has none: not analysed yet, or no GPUs. */
+  path(abort?: AbortSignal): Promise<ViewPath | null> {
+    return this.#connection.request({ type: 'path', run: this.run }, abort === undefined ? {} : { signal: abort });
+  }
+
   /** May be called before there is a model: both requests are then under way together. */
   async overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {
     await this.#opening;
@@ -140,6 +164,16 @@ export class RunClient {
     // The answer to a request made before the model arrives after it.
     if (isWhole) this.#overview = { bins, model: model ?? this.#model.peek(), answer };
     return answer;
+  }
+
+  /** Cells of the heat map, over the bins of an overview of the same range. */
+  heat(measure: HeatChoice, bins: number, range: { readonly fromStep?: number; readonly toStep?: number }): Promise<HeatCells> {
+    return this.#connection.request({ type: 'heat', run: this.run, ...measure, bins, ...range });
+  }
+
+  /** The tables of a rank, or of all; null where there are none (yet). */
+  profile(rank: number | undefined, options?: RequestOptions): Promise<RunProfile | null> {
+    return this.#connection.request({ type: 'profile', run: this.run, ...(rank === undefined ? {} : { rank }) }, options);
   }
 
   async #open(): Promise<void> {

@@ -19,13 +19,15 @@ import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
 import { GpuBars } from './gpu-bars.tsx';
 import { costText, nobodyText, waitingText } from './headline-text.ts';
-import { HeatMap } from './heat-map.tsx';
+import type { HeatMeasure } from './heat-cells.ts';
+import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
 import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
+import { useHeat } from './use-heat.ts';
 import { type StepRange, useOverview } from './use-overview.ts';
 import { useIsPartial } from './use-reading.ts';
 import { WaitingList } from './waiting-list.tsx';
@@ -68,7 +70,16 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
               {comparedText(model, overview)}
             </p>
           )}
-          <Filled model={model} overview={overview} isPartial={isPartial} state={state} range={range} onRange={setRange} />
+          <Filled
+            client={client}
+            model={model}
+            overview={overview}
+            bins={bins}
+            isPartial={isPartial}
+            state={state}
+            range={range}
+            onRange={setRange}
+          />
         </>
       )}
     </div>
@@ -76,8 +87,11 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
 }
 
 interface FilledProps {
+  readonly client: RunClient;
   readonly model: RunModel;
   readonly overview: Overview;
+  /** Bins that `overview` was requested with. */
+  readonly bins: number;
   /** The run is still being read. */
   readonly isPartial: boolean;
   readonly state: ViewState;
@@ -85,7 +99,7 @@ interface FilledProps {
   readonly onRange: (range: StepRange) => void;
 }
 
-function Filled({ model, overview, isPartial, state, range, onRange }: FilledProps): JSX.Element {
+function Filled({ client, model, overview, bins, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
   const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
   const pickBin = (bin: number, rank: number | undefined): void => {
@@ -96,7 +110,14 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
   const findings = (
     <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
-      <FindingsList findings={overview.findings} analysed={overview.analysed} since={overview.analysedSince} onPick={pickFinding} />
+      <FindingsList
+        findings={overview.findings}
+        analysed={overview.analysed}
+        since={overview.analysedSince}
+        onPick={pickFinding}
+        run={model.run}
+        captures={overview.captures ?? []}
+      />
     </Card>
   );
   if (overview.bins.length === 0)
@@ -126,7 +147,14 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
           </Card>
           {overview.ranks.length > 1 && (
             <Card title="Each rank against the others">
-              <RankHeat model={model} overview={overview} onPick={(rank, bin) => pickBin(bin, rank)} />
+              <RankHeat
+                client={client}
+                model={model}
+                overview={overview}
+                bins={bins}
+                range={range}
+                onPick={(rank, bin) => pickBin(bin, rank)}
+              />
             </Card>
           )}
         </div>
@@ -154,7 +182,7 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
   );
 }
 
-interface SummaryProps extends Omit<FilledProps, 'state' | 'isPartial'> {
+interface SummaryProps extends Omit<FilledProps, 'client' | 'bins' | 'state' | 'isPartial'> {
   readonly onPick: (rank: number) => void;
 }
 
@@ -293,18 +321,38 @@ function StepTimes({
 }
 
 function RankHeat({
+  client,
   model,
   overview,
+  bins,
+  range,
   onPick,
 }: {
+  client: RunClient;
+  bins: number;
+  range: StepRange;
   model: RunModel;
   overview: Overview;
   onPick: (rank: number, bin: number) => void;
 }): JSX.Element {
+  const [chosen, setMeasure] = useState<HeatMeasure | undefined>(undefined);
+  const measures = measuresOf(overview);
+  const measure = chosen !== undefined && measures.includes(chosen) ? chosen : (measures[0] as HeatMeasure);
+  const measured = useHeat(client, overview, measure, bins, range);
+  return <OrderedHeat {...{ model, overview, onPick, measure, measured }} onMeasure={setMeasure} />;
+}
+
+/** The heat map with a choice of its order. */
+export function OrderedHeat({
+  model,
+  overview,
+  ...props
+}: { readonly model: Pick<RunModel, 'processes'> } & Omit<HeatMapProps, 'ranks' | 'marked' | 'orderChoice'>): JSX.Element {
   const [chosen, setOrder] = useState<RankOrder | undefined>(undefined);
   const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
   // Processes of a live run change several times a second; here only their hosts count.
   const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
+  const marked = useMemo(() => new Set(rankPhases(overview).flatMap(({ rank, standsOut }) => (standsOut ? [rank.rank] : []))), [overview]);
   const choice = (
     <label>
       Order
@@ -315,10 +363,10 @@ function RankHeat({
       </select>
     </label>
   );
-  return <HeatMap overview={overview} ranks={ranks} onPick={onPick} orderChoice={choice} />;
+  return <HeatMap {...props} overview={overview} ranks={ranks} marked={marked} orderChoice={choice} />;
 }
 
-function inOrder(overview: Overview, { processes }: RunModel, order: RankOrder): readonly OverviewRank[] {
+function inOrder(overview: Overview, { processes }: Pick<RunModel, 'processes'>, order: RankOrder): readonly OverviewRank[] {
   if (order === 'slow') return rankPhases(overview).map(({ rank }) => rank);
   const byRank = [...overview.ranks].sort((a, b) => a.rank - b.rank || a.process - b.process);
   if (order === 'rank') return byRank;

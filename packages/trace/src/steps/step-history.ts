@@ -82,6 +82,11 @@ export class StepHistory {
     return this.#size === 0 ? undefined : [this.#least, this.#greatest];
   }
 
+  /** Start of the step with the least number, ns; undefined without steps. */
+  get firstStart(): number | undefined {
+    return this.#size === 0 ? undefined : this.#starts[0];
+  }
+
   /** Lengths of all steps, ns: accurate to 1 %, exact for up to 256 of them. */
   get lengths(): Pick<QuantileSketch, 'quantiles' | 'most'> {
     return this.#lengths;
@@ -140,6 +145,17 @@ export class StepHistory {
       totals.set(name, total);
     }
     return totals;
+  }
+
+  /** Calls `visit` for every bin that holds some of the steps `from` … `to`, in order, with its number of steps and its time in `name`, ns. */
+  visitPhase(name: string, from: number, to: number, visit: (step: number, count: number, total: number) => void): void {
+    const column = this.#phases.get(name);
+    if (column === undefined) return;
+    for (let bin = this.#lowerBound(Math.floor(from / this.#binSteps)); bin < this.#size; bin++) {
+      const step = (this.#keys[bin] as number) * this.#binSteps;
+      if (step > to) return;
+      visit(step, this.#counts[bin] as number, column[bin] as number);
+    }
   }
 
   /** The place of the step's bin; created if missing. */
