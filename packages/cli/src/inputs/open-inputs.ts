@@ -70,6 +70,7 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     throw new CliError('bad_usage', `Inputs must be of one kind: ${both}`);
   }
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const budget = readBudget(inputs, options.memory);
   if (kind === 'store') return openStore(paths, options, budget);
   const none = { stored: [], directories: [], profiles: [], budget, [Symbol.dispose]: () => {} };
@@ -113,6 +114,11 @@ function refuseWithoutEffect(inputs: readonly Input[], { run, runOption = '--run
   }
 }
 
+function sayStrays(inputs: readonly Input[]): void {
+  for (const { kind, strays = [] } of inputs)
+    for (const path of strays) say(`left out "${path}": it is not ${kindNames[kind]}, as others beside it are`);
+}
+
 /** Opens a run of the store in `paths`. */
 function openStore(paths: readonly string[], { run, runOption = '--run' }: InputOptions, budget: ReadBudget): RunInput {
   const log = openBatchLog(paths);
@@ -146,6 +152,7 @@ function directoriesOf(paths: readonly string[], run: string): string[] {
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
   const inputs = inputsOf(paths);
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const opened = new OpenedRuns(readBudget(inputs, options.memory));
   try {
     for (const group of groupsOf(inputs)) await openGroup(group, options, opened);
