@@ -42,8 +42,11 @@ export function reportFile(config: InlineConfig): Plugin {
       const [bundle] = [result].flat();
       if (bundle === undefined || !('output' in bundle)) throw new Error('The report page was not bundled');
       const code = bundle.output.flatMap((part) => (part.type === 'chunk' ? [part.code] : []));
-      const styles = bundle.output.flatMap((part) => (part.type === 'asset' && part.fileName.endsWith('.css') ? [String(part.source)] : []));
-      if (code.length !== 1 || styles.length !== 1) throw new Error(`The report page must be one script and one style: ${code.length}, ${styles.length}`);
+      const styles = bundle.output.flatMap((part) =>
+        part.type === 'asset' && part.fileName.endsWith('.css') ? [String(part.source)] : [],
+      );
+      if (code.length !== 1 || styles.length !== 1)
+        throw new Error(`The report page must be one script and one style: ${code.length}, ${styles.length}`);
       mkdirSync(`${root}dist/report`, { recursive: true });
       writeFileSync(`${root}dist/report/report.html`, documentOf(withinScript(code[0] as string).trim(), (styles[0] as string).trim()));
     },

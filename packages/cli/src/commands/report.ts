@@ -14,9 +14,9 @@ import { collectivesData, formatCollectives } from '../print/print-collectives.t
 import { formatGpu, gpuData } from '../print/print-gpu.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
-import { reportPage, writeReportPage } from '../print/report-page.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { alertFinding, matchAlerts, storedAlerts } from '../print/report-alerts.ts';
+import { reportPage, writeReportPage } from '../print/report-page.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
@@ -39,7 +39,11 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   if (options.html === true) {
     const data = new ReportDataSink();
     const merged = await mergeAndReport(opened.input, undefined, [data], interrupt.signal, options.steps);
-    const about = { run: opened.kind === 'store' ? opened.run : titleOf(inputs), input: inputs.map((path) => basename(path)).join(', '), steps: options.steps };
+    const about = {
+      run: opened.kind === 'store' ? opened.run : titleOf(inputs),
+      input: inputs.map((path) => basename(path)).join(', '),
+      steps: options.steps,
+    };
     writeReportPage(reportPage(about, data.data, merged.findings), options.output);
     return 0;
   }

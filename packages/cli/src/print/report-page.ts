@@ -43,14 +43,18 @@ export function reportPage({ run, input, steps }: ReportAbout, data: Data, findi
 export function reportHtml(report: ReportPage): string {
   const data = JSON.stringify(report, (_, value) => (typeof value === 'string' ? printable(value) : value)).replaceAll('<', '\\u003c');
   const [before = '', after] = pageTemplate().split(dataMark);
-  if (after === undefined) throw new CliError('bad_input', 'Cannot make the page: its template has no place for data; build it with "npm run build"');
+  if (after === undefined)
+    throw new CliError('bad_input', 'Cannot make the page: its template has no place for data; build it with "npm run build"');
   return `${before}${data}${after}`;
 }
 
 /** Writes the report to `path`, whole or not at all; without one to stdout. Throws CliError `bad_input`. */
 export function writeReportPage(report: ReportPage, path: string | undefined): void {
   const html = reportHtml(report);
-  if (path === undefined) return print(html);
+  if (path === undefined) {
+    print(html);
+    return;
+  }
   const temporary = `${path}.partial`;
   try {
     writeFileSync(temporary, html);

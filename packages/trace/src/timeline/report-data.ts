@@ -3,7 +3,8 @@
 // Invariant: its size is bounded whatever the run holds: the overview has fewer bins with more ranks, tables have their limits.
 
 import { type Overview, otherPhase, type ReportPage, type TraceTime, type ViewProcess } from '@ranktrace/protocol';
-import { RunAnalysisSink } from '../analyse/run-analysis.ts';
+import { type RunAnalysis, RunAnalysisSink } from '../analyse/run-analysis.ts';
+import type { RunProfiles } from '../analyse/run-profile.ts';
 import { displayName } from '../model/shown-name.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { StepBudget, StepHistory } from '../steps/step-history.ts';
@@ -21,6 +22,7 @@ export class ReportDataSink implements TraceSink {
   readonly #processes = new Map<number, Process>();
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
+  #known: RunAnalysis | undefined;
 
   begin(header: TraceHeader): void {
     this.#header = header;
@@ -48,9 +50,14 @@ export class ReportDataSink implements TraceSink {
     this.#analysis.end(totals);
   }
 
+  /** Tables of each rank; after the merge's end. */
+  get profiles(): RunProfiles {
+    return this.#analysed.profiles as RunProfiles;
+  }
+
   /** After the merge's end. */
   get data(): Omit<ReportPage, 'run' | 'input' | 'version'> {
-    const { analysis } = this.#analysis;
+    const analysis = this.#analysed;
     const processes = [...this.#processes.values()];
     const bins = Math.max(1, Math.min(limits.reportBinsMax, Math.floor(limits.reportCellsMax / Math.max(1, processes.length))));
     const overview = short(overviewOf(processes, { bins }, analysis, true));
@@ -70,12 +77,22 @@ export class ReportDataSink implements TraceSink {
         from: Number.isFinite(from) ? from : 0,
         until: Number.isFinite(until) ? until : 0,
         live: false,
-        processes: processes.map((one) => viewProcess(one, this.#totals.find(({ process }) => process.index === one.process.index))),
+        processes: processes.map((one) =>
+          viewProcess(
+            one,
+            this.#totals.find(({ process }) => process.index === one.process.index),
+          ),
+        ),
       },
       overview,
       heat,
       profile: analysis.profiles?.of() ?? null,
     };
+  }
+
+  get #analysed(): RunAnalysis {
+    this.#known ??= this.#analysis.analysis;
+    return this.#known;
   }
 
   #processOf(process: TraceProcess): void {

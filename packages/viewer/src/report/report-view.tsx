@@ -91,11 +91,5 @@ function ReportHeat({ report: { model, overview, heat } }: { readonly report: Re
     const cells = heat.find((one) => one.measure === measure)?.rows;
     return cells && new Map(cells.map((row) => [row.process, row.cells]));
   }, [heat, measure]);
-  return (
-    <OrderedHeat
-      {...{ model, overview, measure, measured, measures }}
-      onPick={undefined}
-      onMeasure={setMeasure}
-    />
-  );
+  return <OrderedHeat {...{ model, overview, measure, measured, measures }} onPick={undefined} onMeasure={setMeasure} />;
 }
