@@ -216,3 +216,51 @@ print(json.dumps({'tests': suite.get('tests'), 'failures': suite.get('failures')
   const { stdout } = await promisify(execFile)('python3', ['-c', program, path]);
   return JSON.parse(stdout);
 }
+
+describe('ranktrace diff', () => {
+  it('names what is slower, on which rank and by how much, and exits with 1', async () => {
+    const { code, stdout, stderr } = await runLine(['diff', main, slow]);
+    expect([code, stderr]).toEqual([1, '']);
+    expect(stdout).toMatch(/^A: main, 4 ranks, 120 steps\nB: slow, 4 ranks, 120 steps\n\nslower: \+\d/);
+    expect(stdout).toMatch(/^backward .*slower\n {2}rank 2: \d+ ms → \d+ ms$/m);
+    const json = await runLine(['diff', main, slow, '--json', '--on', 'host', '--limit', '3']);
+    const data = JSON.parse(json.stdout);
+    expect([json.code, data.verdict, data.names.length]).toEqual([1, 'slower', 3]);
+    const planted = data.names.find(({ kind, name }: { kind: string; name: string }) => kind === 'op' && name === 'backward');
+    // 20 ms on one of four ranks.
+    expect(planted).toMatchObject({ status: 'slower', on: 'host', a: { count: 1 }, ranks: [{ rank: 2 }, {}, {}, {}] });
+    expect(Math.abs(planted.more / 1e6 - 5)).toBeLessThan(0.5);
+    const rest = await runLine(['diff', main, slow, '--ranks', '0-1,3', '--steps', '20-99', '--json']);
+    const others = JSON.parse(rest.stdout);
+    expect(others.b).toMatchObject({ ranks: 3, steps: 80 });
+    expect(others.names.find(({ kind, name }: { kind: string; name: string }) => kind === 'op' && name === 'backward').status).toBe(
+      'noise',
+    );
+  });
+
+  it('says that the same job again differs by noise alone, and that the verdict is that of check', async () => {
+    const { code, stdout } = await runLine(['diff', main, again]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^unchanged: /m);
+    expect(stdout).not.toMatch(/ (?:slower|faster|added|gone)$/m);
+    const check = await runLine(['check', again, '--baseline', main]);
+    const lineOf = (text: string): string | undefined => /^unchanged: .*$/m.exec(text)?.[0];
+    expect(lineOf(stdout)).toBe(lineOf(check.stdout));
+  });
+
+  it('takes inputs of different kinds, and refuses the rest with one line', async () => {
+    const trace = join(directory, 'slow.pftrace');
+    expect((await runLine(['merge', slow, '-o', trace])).code).toBe(0);
+    expect((await runLine(['diff', main, trace])).stdout).toMatch(/^backward .*slower$/m);
+    for (const [args, what] of [
+      [[main, join(directory, 'absent')], 'there is no such file or directory'],
+      [[main, slow, '--ranks', '9'], 'has none of the ranks of --ranks: it has 0, 1, 2, 3'],
+      [[main, slow, '--steps', '500-600'], 'has no step from 500 to 600: it has steps 0 to 119'],
+      [[main, slow, '--ranks', 'two'], 'It must be ranks and ranges of ranks, such as 0-3,8.'],
+    ] as const) {
+      const { code, stdout, stderr } = await runLine(['diff', ...args]);
+      expect(stderr).toContain(what);
+      expect([code, stdout]).toEqual([2, '']);
+    }
+  });
+});

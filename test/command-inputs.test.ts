@@ -100,6 +100,8 @@ describe('every command takes every kind', () => {
     ['merge', (input) => ['merge', input, '-o', at('out.json')], /^trace: .*out\.json/m],
     ['check', (input) => ['check', input, '--baseline', input], /^unchanged: \+0\.0 %/m],
     ['dump', (input) => ['dump', input], /forward/],
+    ['diff', (input) => ['diff', input, input], /^unchanged: \+0\.0 %[\s\S]*^phases: no difference beyond the noise/m],
+    ['export', (input) => ['export', input, '--to', 'csv', '-o', '-'], /^kind,rank,[\s\S]*forward/m],
     ['doctor', (input) => ['doctor', input], /^clocks /m],
   ];
   it.each(inputs)('%s', async (_what, path) => {

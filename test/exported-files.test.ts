@@ -1,9 +1,11 @@
 // Files that ranks of the SDK export, merged again: their report equals the report of the run itself.
 
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isSpan, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -144,3 +146,97 @@ it('of hosts whose clocks differ: aligned, and every collective whole', async ()
   expect(known(ofFiles).hosts).toEqual([0, 1, 2].map((rank) => [rank, `host-${rank}`]));
   expect(ofFiles.clocks.ranks.map(({ method }: { method: string }) => method)).not.toContain('unaligned');
 });
+
+describe('ranktrace export', () => {
+  const folder = join(directory, 'gpu-job');
+  let paths: readonly string[];
+  beforeAll(() => {
+    ({ paths } = writeGpuJob(folder, { seed: 4, ranks: 4, steps: 4 }));
+  });
+
+  it('--to kineto: files of a GPU job, read again, give the same report', async () => {
+    const to = `${join(directory, 'gpu-again')}/`;
+    const { code, stderr } = await runLine(['export', folder, '--to', 'kineto', '-o', to]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('exported ')]);
+    expect(readdirSync(to)).toEqual(paths.map((_, rank) => `rank${rank}.pt.trace.json.gz`));
+    const [before, after] = [await report(folder), await report(to)];
+    // Times count from another moment, and the process has the name of another file; all lengths are the same.
+    const parts = ({ gpu, blame, steps, phases, verdict, findings }: Record<string, unknown>) => ({
+      gpu,
+      blame,
+      steps,
+      phases,
+      verdict,
+      findings,
+    });
+    expect(withoutTimes(parts(after))).toEqual(withoutTimes(parts(before)));
+    const lines = ({ collectives }: { collectives: { collectives: Record<string, unknown>[] } }) =>
+      collectives.collectives.map(({ op, group, count, incomplete, bytes, ranks }) => ({ op, group, count, incomplete, bytes, ranks }));
+    expect(withoutTimes(lines(after))).toEqual(withoutTimes(lines(before)));
+    const events = (path: string): string[] =>
+      kinetoFileEvents(path)
+        .filter(isSpan)
+        .map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`)
+        .sort();
+    expect(events(join(to, 'rank1.pt.trace.json.gz'))).toEqual(events(paths[1] as string));
+  });
+
+  it('--to folded: the lines add up to the self times of all spans', async () => {
+    const path = join(directory, 'job.folded');
+    expect((await runLine(['export', folder, '--to', 'folded', '-o', path])).code).toBe(0);
+    const sums = readFileSync(path, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => Number(/ (\d+)$/.exec(line)?.[1]));
+    const rows: { key: string; selfNs: number }[] = JSON.parse((await runLine(['table', folder, '--json'])).stdout);
+    expect(sums.reduce((sum, ns) => sum + ns, 0)).toBe(rows.at(-1)?.selfNs);
+  });
+
+  it('--to csv: every event in a row, as DuckDB, pandas and a spreadsheet read it', async () => {
+    const path = join(directory, 'job.csv.gz');
+    expect((await runLine(['export', folder, '--to', 'csv', '--ranks', '1', '-o', path])).code).toBe(0);
+    const lines = gunzipSync(readFileSync(path)).toString().split('\r\n');
+    expect(lines[0]).toBe(
+      'kind,rank,incarnation,host,track,device,name,category,start_ns,duration_ns,step,group,sequence,bytes,peer_rank,value,unit,arguments',
+    );
+    const spans = kinetoFileEvents(paths[1] as string).filter(({ ph }) => ph === 'X');
+    expect(lines.filter((line) => /^(?:span|collective|step),1,/.test(line))).toHaveLength(spans.length);
+    expect(lines.at(-1)).toBe('');
+  });
+
+  it('takes a part of the run, and leaves no file where there is nothing or the name is wrong', async () => {
+    const path = join(directory, 'part.pftrace');
+    const steps = (await report(folder)).steps as { step: number }[];
+    expect((await runLine(['export', folder, '--to', 'perfetto', '--steps', '3', '--ranks', '0,2', '-o', path])).code).toBe(0);
+    const part = await report(path);
+    expect(steps.length).toBeGreaterThan(2);
+    expect([part.steps.map(({ step }: { step: number }) => step), part.ranks.map(({ rank }: { rank: number }) => rank)]).toEqual([
+      [3],
+      [0, 2],
+    ]);
+    for (const [args, what] of [
+      [['--to', 'csv', '--ranks', '9', '-o', join(directory, 'none.csv')], 'None of the ranks of --ranks is in this run'],
+      [['--to', 'csv', '--from', '900s', '-o', join(directory, 'none.csv')], 'There is no event in this part of the run'],
+      [['--to', 'csv', '--from', 'soon', '-o', join(directory, 'none.csv')], 'It must be a time such as 1.5s, 300ms or 40us.'],
+      [['--to', 'kineto', '-o', join(directory, 'none.json')], 'put {rank} into it'],
+      [['--to', 'kineto', '-o', '-'], 'A file for each rank needs a directory'],
+      [['--to', 'parquet', '-o', join(directory, 'none.parquet')], "'parquet' is invalid"],
+    ] as const) {
+      const { code, stdout, stderr } = await runLine(['export', folder, ...args]);
+      expect(stderr).toContain(what);
+      expect([code, stdout]).toEqual([2, '']);
+    }
+    expect(readdirSync(directory).filter((name) => name.startsWith('none'))).toEqual([]);
+  });
+});
+
+/** Data without the fields that are points in time, and numbers to a tenth of a µs: a double of the trace's start rounds them. */
+function withoutTimes(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isInteger(value) ? value : Math.round(value * 1e3) / 1e3;
+  if (Array.isArray(value)) return value.map(withoutTimes);
+  if (typeof value !== 'object' || value === null) return value;
+  const left = Object.entries(value).filter(
+    ([key]) => !['from', 'until', 'start', 'end', 'at', 'since', 'alignment', 'incarnation'].includes(key),
+  );
+  return Object.fromEntries(left.map(([key, inner]) => [key, withoutTimes(inner)]));
+}

@@ -211,6 +211,18 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
       expectHarmless(await runLine(['table', store(), '--rank', '0', ...more]), `table --rank 0 ${more[0]}`);
     }
   },
+  diff: async () => {
+    await everyRecording((input) => ['diff', input, input])();
+    // All names differ, and all lines are shown.
+    for (const more of [['--all', '--limit', '-1'], ['--json'], ['--sort', evil]])
+      expectHarmless(await runLine(['diff', store(), recordings['torch file'](), ...more]), `diff of two ${more[0]}`);
+  },
+  export: async () => {
+    for (const format of ['kineto', 'chrome', 'perfetto', 'folded', 'csv'])
+      await everyRecording((input, name) => ['export', input, '--to', format, '-o', `${at(`${format} ${name} ${evilFile}`)}/`])();
+    expectHarmless(await runLine(['export', store(), '--to', evil, '-o', evil]), 'export --to');
+    expectHarmless(await runLine(['export', store(), '--to', 'csv', '--from', evil, '-o', at(evilFile)]), 'export --from');
+  },
   dump: async () => {
     for (const [name, path] of Object.entries(recordings)) expectHarmless(await runLine(['dump', path()]), `dump ${name}`);
     expectHarmless(await runLine(['dump', '--batches', store()]), 'dump --batches');

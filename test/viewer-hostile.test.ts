@@ -55,6 +55,15 @@ async function expectUnharmed({ tab }: ViewerPage): Promise<void> {
 }
 
 describe('names that want to be something else', () => {
+  it('two runs with them are compared as text', async () => {
+    const tab = await browser.open(`${view.address}#/compare?run=rank0&other=hostile`);
+    await using page = Object.assign(new ViewerPage(tab), { [Symbol.asyncDispose]: () => tab[Symbol.asyncDispose]() });
+    await tab.page.locator('.compare-names tbody tr').first().waitFor();
+    await tab.page.getByLabel('differences within the noise, too').check();
+    expect(await tab.page.locator('.compare-names').textContent()).toContain('wasRun');
+    await expectUnharmed(page);
+  });
+
   it.each(['rank0', 'hostile'])('%s: they are text in every view', async (run) => {
     await using page = await open(run, 'overview');
     await page.sentence.waitFor();

@@ -91,6 +91,12 @@ describe('two runs', () => {
     await using page = await open(view.address);
     await page.tab.page.locator('.compare-page').waitFor();
     await page.tab.page.waitForTimeout(500);
+    // The verdict of `ranktrace check` on top; the planted phase is slower, and nothing that a run lacks counts as faster.
+    await page.tab.page.locator('.compare-verdict').waitFor();
+    expect(await page.tab.page.locator('.compare-verdict').textContent()).toMatch(/B is slower: \+\d/);
+    const slow = page.tab.page.locator('.compare-names tbody tr').filter({ hasText: /^forwardop/ });
+    await slow.waitFor();
+    expect(await slow.textContent()).toMatch(/slower.*1: \+\d/);
     await page.tab.picture('compare');
     await page.tab.page.getByRole('tab', { name: 'Timelines' }).click();
     await page.settled();

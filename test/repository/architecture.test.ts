@@ -38,7 +38,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['gpu'],
-    ['analyse', 'ndtimeline'],
+    ['analyse', 'compare', 'ndtimeline'],
     ['alert', 'timeline'],
     ['simulate'],
   ],
@@ -214,9 +214,9 @@ describe('shape', () => {
   });
 
   test('the command writes to its terminal in one file, which lets nothing through that a terminal obeys', () => {
-    // Screens and lines that renew themselves need sequences of their own; `dump` waits for slow readers; `main.ts` detects that readers have gone.
+    // Screens and lines that renew themselves need sequences of their own; `main.ts` detects that readers have gone.
     // `check-tfjs` holds the text of a program whose output it reads itself.
-    const others = ['commands/dump', 'commands/top', 'main', 'ranks/check-tfjs', 'ranks/run-status', 'terminal/output'].map(
+    const others = ['commands/top', 'main', 'ranks/check-tfjs', 'ranks/run-status', 'terminal/output'].map(
       (name) => `packages/cli/src/${name}.ts`,
     );
     const wrong = violations(sourcesOf('cli'), (text, path) =>

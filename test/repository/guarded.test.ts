@@ -13,6 +13,7 @@ const harmless: Readonly<Record<string, readonly string[]>> = {
   'aggregator/src/alert/http-post.ts': ['setTimeout(() => ending.abort('],
   'aggregator/src/alert/output-queue.ts': ['setTimeout(() => this.#stop.abort()', 'setTimeout(advance, '],
   'aggregator/src/http/capture-requests.ts': [".once('close', () => gone.abort("],
+  'aggregator/src/http/trace-requests.ts': [".once('close', () => gone.abort("],
   'aggregator/src/http/http-service.ts': [
     ".once('error', reject)",
     ".on('error', (error) => options.onNotice(",

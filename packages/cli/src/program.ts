@@ -1,18 +1,19 @@
-// The command line: names, options and their help. Each command stands in its own file.
+// The command line: names, options and their help, in one file, so that words and defaults of all commands agree. Each command stands in its own file.
 
 import { AggregatorError } from '@ranktrace/aggregator';
-import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
+import { limits, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
-import type { StepRange } from '@ranktrace/trace/blame';
 import { sensitivities } from '@ranktrace/trace/detect';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { checkFormats } from './check/check-formats.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
-import { check, percentIn } from './commands/check.ts';
+import { check } from './commands/check.ts';
 import { detect } from './commands/detect.ts';
+import { diff } from './commands/diff.ts';
 import { doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
+import { exportFormats, exportRun } from './commands/export.ts';
 import { merge } from './commands/merge.ts';
 import { prune } from './commands/prune.ts';
 import { report } from './commands/report.ts';
@@ -25,7 +26,20 @@ import { view } from './commands/view.ts';
 import { memoryOption } from './inputs/read-memory.ts';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './options/access-options.ts';
 import { natsOptions, streamOptions } from './options/nats-options.ts';
+import {
+  changePercent,
+  listed,
+  percent,
+  positive,
+  rankList,
+  rowLimit,
+  runName,
+  stepRange,
+  traceTimeIn,
+  whole,
+} from './options/option-values.ts';
 import { retentionOf, retentionOptions } from './options/retention-options.ts';
+import { differenceSorts } from './print/print-difference.ts';
 import { CliError } from './terminal/errors.ts';
 import { complain, print, say } from './terminal/output.ts';
 
@@ -171,6 +185,46 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       examples('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace', 'ranktrace merge rank*.json.gz -o cluster.pftrace'),
     )
     .action(async (inputs: string[], options) => done(await merge(inputs, options)));
+  program
+    .command('export')
+    .description("write a run, or a part of it, for other programs: torch.profiler's files, Chrome JSON, Perfetto, collapsed stacks, CSV")
+    .argument('<input...>', inputKinds)
+    .addOption(new Option('--to <format>', 'format of the files').choices(exportFormats).makeOptionMandatory())
+    .requiredOption(
+      '-o, --output <path>',
+      'a file (.gz is zipped), a directory, which ends in / or exists, or - for stdout; {rank} is the number of a rank',
+    )
+    .option('--steps <from-to>', 'what began in these steps, such as 300-400', stepRange)
+    .option('--from <time>', 'what overlaps the time from here on, as the page shows it: 1.5s, 300ms, 40us', traceTimeIn)
+    .option('--until <time>', 'and before this', traceTimeIn)
+    .option('--ranks <list>', 'these ranks alone, such as 0-3,8', rankList)
+    .addOption(whichRun)
+    .option(...allowMixed)
+    .addOption(memoryOption())
+    .option(...json)
+    .addHelpText(
+      'after',
+      `
+  kineto    a file for each rank as torch.profiler writes it, for HTA, TensorBoard and torch's own tools: rank<N>.pt.trace.json.gz in
+            a directory, or the name with {rank} in it; times are those of the trace, with clocks corrected
+  chrome    one JSON file for chrome://tracing and others
+  perfetto  one .pftrace, as merge writes it
+  folded    nested spans as collapsed stacks, for FlameGraph and speedscope; self times in ns
+  csv       a row for each event: kind, rank, incarnation, host, track, device, name, category, start_ns, duration_ns, step, group,
+            sequence, bytes, peer_rank, value, unit, arguments (JSON). Lines end in CR LF, cells are quoted as in RFC 4180, and text
+            that a spreadsheet would take for a formula has a ' before it
+There is no Parquet: DuckDB makes it of the CSV (COPY (FROM 'run.csv.gz') TO 'run.parquet').
+A file has its name only when it is whole: Ctrl-C leaves none.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace export ranktrace-out/night-42 --to kineto -o traces/',
+        'ranktrace export rank*.json.gz --to csv --steps 10-12 -o - | head',
+        'ranktrace export night-42.pftrace --to folded --ranks 0 --from 2s --until 2.5s -o rank0.folded',
+      ),
+    )
+    .action(async (inputs: string[], options) => done(await exportRun(inputs, options)));
   program
     .command('report')
     .description(
@@ -360,6 +414,48 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
       ),
     )
     .action(async (inputs: string[], options) => done(await check(inputs, options)));
+  program
+    .command('diff')
+    .description(
+      'compare two runs: steps, phases, ops, kernels, collectives; what is slower, faster, added or gone, and what of that is noise',
+    )
+    .argument('<a>', `the run before: ${inputKinds}`)
+    .argument('<b>', 'the run after, of the same or another kind')
+    .addOption(
+      new Option('--fail-on <percent>', 'a difference counts from so many per cent on, of the step or of the line')
+        .argParser(percent)
+        .default(0.03, '3'),
+    )
+    .option('--steps <from-to>', 'these steps alone, of both runs', stepRange)
+    .option('--ranks <list>', 'these ranks alone, such as 0-3,8', rankList)
+    .addOption(new Option('--on <place>', 'lines of this place alone').choices(['host', 'device']))
+    .addOption(new Option('--sort <key>', 'by the size of the difference (cost), its share, …').choices(differenceSorts).default('cost'))
+    .option('--limit <n>', 'lines of each kind, -1 for all (default: 20, with --json all)', rowLimit)
+    .option('--all', 'lines within the noise, too')
+    .addOption(new Option('--run-a <name>', 'the run, where A holds several').argParser(runName))
+    .addOption(new Option('--run-b <name>', 'the run, where B holds several').argParser(runName))
+    .option(...allowMixed)
+    .addOption(memoryOption())
+    .option(...json)
+    .addHelpText(
+      'after',
+      `
+The first line is the verdict of ranktrace check on the steps, each as long as its slowest rank: exit code 1 where B is
+slower, 0 where it is not, 2 for bad input. Times of names are per step and rank, so runs of other lengths and sizes compare:
+self times of spans (what no span inside of them covers), whole times of phases; the median over steps, and the mean of
+what is in fewer than half of them. A line is slower or faster where the difference is --fail-on or more of it, and more
+than the scatter of its steps explains; else it is within the noise. With fewer than three steps the noise is not known.
+A name that a run lacks is added or gone. Without steps the whole recording counts as one.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace diff ranktrace-out/main ranktrace-out/pr-512',
+        'ranktrace diff before/ after/ --on device --limit 50',
+        'ranktrace diff before.pftrace after.pftrace --ranks 0-7 --json | jq .names',
+      ),
+    )
+    .action(async (a: string, b: string, options) => done(await diff(a, b, options)));
   const prunes = program
     .command('prune')
     .description('remove what is no longer to be kept of stored runs: traces, then events, then the times of steps')
@@ -441,50 +537,4 @@ function exitCodeOf(error: unknown): number {
   // A bug of ours: its place matters more than a tidy line.
   if (error instanceof Error) complain(error.stack ?? '');
   return 1;
-}
-
-const listed = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
-
-const positive = (max: number): ((text: string) => number) => whole(1, max);
-
-function whole(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
-  };
-}
-
-/** -1, as in torch: all. */
-const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
-
-function percent(text: string): number {
-  const share = percentIn(text);
-  if (share === undefined) throw new InvalidArgumentError('It must be per cent of the step, such as 3, 3% or 2.5%.');
-  // 0.03 may be a mistyped 3 %: a gate that tight would fail by chance alone.
-  if (share === 0 || share >= 0.001 || text.includes('%')) return share;
-  const meant = Number((1e4 * share).toFixed(4));
-  throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);
-}
-
-/** The same bounds as `rules.step_time.change`. */
-function changePercent(text: string): number {
-  const share = percent(text);
-  if (share >= 0.001 && share <= 9) return share;
-  throw new InvalidArgumentError('It must be 0.1% to 900% of the step.');
-}
-
-function stepRange(text: string): StepRange {
-  const [, from, to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text.trim()) ?? [];
-  const [first, last] = [Number(from), Number(to)];
-  if (first <= last) return { first, last };
-  throw new InvalidArgumentError('It must be FROM-TO with the lower step first, such as 300-400, or one step.');
-}
-
-function runName(text: string): string {
-  try {
-    return checkRunName(text);
-  } catch (error) {
-    throw new InvalidArgumentError((error as Error).message);
-  }
 }

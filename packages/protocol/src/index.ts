@@ -80,6 +80,16 @@ export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRol
 export { printable, printableJson, printableLines } from './printable.ts';
 export { excessesOver, lowerMedian, otherPhase, phaseMedians, type RankExcess, rankExcesses } from './rank-excess.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
+export type {
+  ComparedRun,
+  DifferenceKind,
+  DifferenceStatus,
+  NameDifference,
+  NameTimes,
+  RunDifference,
+  StepVerdict,
+} from './run-difference.ts';
+export { type DecidingFinding, isSharedCause, isStraggler, type RunState, runStateOf } from './run-headline.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,
@@ -104,6 +114,7 @@ export {
   type EventPlace,
   type FindingCost,
   type FlameNode,
+  type FlameSplit,
   type HeatCells,
   type Links,
   type Overview,
@@ -119,6 +130,8 @@ export {
   type ViewGap,
   type ViewGroup,
   type ViewMessage,
+  type ViewPath,
+  type ViewPathSegment,
   type ViewProcess,
   type ViewRequest,
   type ViewTrack,
@@ -147,6 +160,7 @@ export {
   copyTile,
   decodeTiles,
   encodeTiles,
+  frameLine,
   itemKinds,
   makeTile,
   nameText,

@@ -57,7 +57,16 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   /** Contents of an area, by name; answers AreaTable. */
   z.strictObject({ id, type: z.literal('area'), run, from: time, until: time, tracks }),
   /** The same as a call tree; answers FlameNode. */
-  z.strictObject({ id, type: z.literal('flame'), run, from: time, until: time, tracks }),
+  z.strictObject({
+    id,
+    type: z.literal('flame'),
+    run,
+    from: time,
+    until: time,
+    tracks,
+    /** Below the root: a node for each rank, each device (all hosts are one), or each device of each rank. */
+    split: z.enum(['rank', 'device', 'both']).optional(),
+  }),
   /** Names that hold `text`, case-insensitive; answers SearchResult. */
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
   /**
@@ -82,6 +91,22 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     fromStep: z.number().int().min(0).optional(),
     toStep: z.number().int().min(0).optional(),
     bins: z.number().int().min(1).max(2048),
+  }),
+  /** The critical path of one step; answers ViewPath or null. */
+  z.strictObject({ id, type: z.literal('path'), run }),
+  /**
+   * This run (A) compared with another open one (B); answers RunDifference. Without steps: over all of both. `offset`: a step of B minus the step of
+   * A that it is compared with. `failOn`: the share from which a difference counts.
+   */
+  z.strictObject({
+    id,
+    type: z.literal('diff'),
+    run,
+    other: run,
+    fromStep: z.number().int().min(0).optional(),
+    toStep: z.number().int().min(0).optional(),
+    offset: z.number().int().min(-Number.MAX_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER),
+    failOn: z.number().min(0).max(10),
   }),
   /** The heat map's cells by a measure of each rank's steps, over the same bins as an overview of that range; answers HeatCells. */
   z.strictObject({
@@ -131,6 +156,8 @@ export interface RunModel {
   readonly unixEpoch: string | null;
   readonly from: number;
   readonly until: number;
+  /** Begin of the first step of any rank; null without steps. */
+  readonly firstStep: number | null;
   readonly live: boolean;
   /** Batches read so far, and batches there are; equal when the page shows all. A run just opened has 0 of 1. */
   readonly read: number;
@@ -199,6 +226,8 @@ export interface ViewTrack {
   readonly unit: string;
   /** Lines that nested spans take, at least 1. */
   readonly depth: number;
+  /** Lines of frames of Python, from the line `frameLine` on. */
+  readonly frameDepth: number;
   readonly events: number;
   /** Counter: least and greatest value. */
   readonly low: number;
@@ -238,12 +267,21 @@ export interface EventDetails extends EventPlace {
   readonly partners: readonly (EventPlace & { readonly rank: number })[];
   /** Ranks of its group where it is missing. */
   readonly partnersMissing: readonly number[];
+  /** Work of a device: the call that launched it, then the spans around that call, innermost first. */
+  readonly launchedBy: readonly EventPlace[];
+  /** A call, or a span with calls in it: the work that they launched on devices, first to last. */
+  readonly launched: readonly EventPlace[];
+  /** Launches that `launched` leaves out. */
+  readonly launchedLeftOut: number;
 }
 
 export interface Links {
-  /** Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc). */
+  /**
+   * Arrows in order of start: from the last rank in to the others (collective), from the caller to the server and back (rpc), from a call to the
+   * work that it launched.
+   */
   readonly links: readonly {
-    readonly kind: 'collective' | 'rpc' | 'send';
+    readonly kind: 'collective' | 'rpc' | 'send' | 'launch';
     readonly from: { readonly track: number; readonly depth: number; readonly time: number };
     readonly to: { readonly track: number; readonly depth: number; readonly time: number };
     readonly bound: number | null;
@@ -278,6 +316,9 @@ export interface AreaRow {
   readonly place: EventPlace;
 }
 
+/** How a flame graph is split; undefined: all in one. */
+export type FlameSplit = 'rank' | 'device' | 'both' | undefined;
+
 /** Spans by the spans around them: `total` within the area, ns. The root has no name. */
 export interface FlameNode {
   readonly name: string;
@@ -288,8 +329,35 @@ export interface FlameNode {
 }
 
 export interface SearchResult {
-  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number }[];
+  /** `alias`: the name in the recording that matches, where the shown one does not. */
+  readonly names: readonly { readonly name: number; readonly count: number; readonly total: number; readonly alias?: string }[];
   readonly leftOut: number;
+}
+
+/** The critical path through one step of a run with GPUs: the chain of work and waiting that the step is as long as. Lengths in ns. */
+export interface ViewPath {
+  readonly step: number;
+  readonly total: number;
+  /** Time on it by what bounds it. */
+  readonly byBound: Readonly<Record<ViewPathSegment['bound'], number>>;
+  /** In order of the path. */
+  readonly segments: readonly ViewPathSegment[];
+  /** Shorter segments that are left out, and their time. */
+  readonly leftOut: number;
+  readonly leftOutTime: number;
+}
+
+export interface ViewPathSegment {
+  readonly rank: number;
+  /** `none`: it waits for nothing known. */
+  readonly bound: 'cpu' | 'compute' | 'communication' | 'gap' | 'launch' | 'none';
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+  /** The event that it leads through, or for a pause, the one that it leads to; null where it is not found. */
+  readonly place: EventPlace | null;
+  /** By how much the step would be shorter without it; absent where that is not known. */
+  readonly saves?: number;
 }
 
 /** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */
@@ -322,6 +390,8 @@ export interface Overview {
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
   /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on the rank with the longest. */
   readonly waitingStepTime: number;
+  /** Traces of captures, which `GET /v1/captures/RUN/NAME` gives; absent where there are none. */
+  readonly captures?: readonly { readonly name: string; readonly bytes: number }[];
   /** Whether findings and waiting cover all data there is now. */
   readonly analysed: boolean;
   /** They cover only the time after this trace time, in a long run that goes on; null: the whole run. */
@@ -402,6 +472,8 @@ export interface ViewFinding {
   /** For an alert: its cause (a verdict of blame), and the first affected step. */
   readonly cause?: string;
   readonly onsetStep?: number;
+  /** For an alert: the name of the capture of its steps, one of `Overview.captures`. */
+  readonly capture?: string;
   readonly from?: number;
   readonly until?: number;
 }

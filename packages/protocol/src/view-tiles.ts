@@ -19,6 +19,9 @@ export const tileGrains = 1024;
 export const itemKinds = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'] as const;
 export const openBit = 0x80;
 
+/** The line (`depth`) of the outermost frame of Python; frames inside of it lie below. All other spans have lines from 0 on. */
+export const frameLine = 128;
+
 /** Set in a name's number: the other bits are a step's number. */
 export const stepBit = 0x8000_0000;
 

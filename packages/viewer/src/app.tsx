@@ -103,6 +103,10 @@ export function App({ connection, state }: { connection: Connection; state: View
         </button>
       </header>
       <main class="page-body">
+        <h1 class="page-title">
+          {pageTitles[state.page.value]}
+          {state.run.value !== undefined && ` of ${state.run.value}`}
+        </h1>
         <PageBody runs={runs} client={client} other={other} state={state} otherState={otherState} sessions={sessions} />
       </main>
       <HelpDialog isOpen={isHelpOpen} />

@@ -1,6 +1,6 @@
 // The view in the address, after the #: the server never sees it, and a link opens the same view for somebody else.
 //
-//   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&sel=12.345&area=1e9_2e9_12.13&q=nccl
+//   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&hide=host&sel=12.345&area=1e9_2e9_12.13&path=1&q=nccl
 //
 // Unreadable parts are left out; no address can make the page fail. Moving the window replaces the address, another page or run adds one to the
 // history, so that Back returns to the previous view.
@@ -36,12 +36,14 @@ export function formatAddress(state: ViewState): string {
   put('fold', keys(state.folded.value));
   put('open', keys(state.unfolded.value));
   put('pin', keys(state.pinned.value));
+  put('hide', keys(state.hidden.value));
   put('order', keys(state.order.value));
   put('ranks', [...state.highlighted.value].slice(0, keysMax).join('.'));
   const selected = state.selected.value;
   if (selected !== undefined) put('sel', `${selected.track}.${selected.event}`);
   const area = state.area.value;
   if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('.')}`);
+  if (state.path.value) put('path', '1');
   put('q', state.search.value);
   const text = query.toString();
   return `#/${state.page.value}${text === '' ? '' : `?${text}`}`;
@@ -71,6 +73,7 @@ export function readAddress(hash: string, state: ViewState): void {
     state.folded.value = new Set(keys('fold'));
     state.unfolded.value = new Set(keys('open'));
     state.pinned.value = keys('pin');
+    state.hidden.value = new Set(keys('hide'));
     state.order.value = keys('order');
     state.highlighted.value = new Set(wholes(get('ranks') ?? ''));
     const [track, event] = wholes(get('sel') ?? '');
@@ -79,6 +82,7 @@ export function readAddress(hash: string, state: ViewState): void {
     const [start, end] = [numberOf(areaFrom), numberOf(areaUntil)];
     state.area.value =
       start === undefined || end === undefined || !(start < end) ? undefined : { from: start, until: end, tracks: wholes(tracks) };
+    state.path.value = get('path') === '1';
     state.search.value = (get('q') ?? '').slice(0, 256);
   });
 }

@@ -1,6 +1,7 @@
 // Puts alerts among the findings of a run's overview: the open ones, the last resolved ones, and steps that became faster. A fault that both an alert
 // and the run's analysis report becomes one finding.
 
+import { basename } from 'node:path';
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
 import { lengthText, percentText } from '@ranktrace/trace';
 import { isSameFault } from '@ranktrace/trace/alert';
@@ -22,7 +23,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
   const firing = newest.filter(({ state }) => state === 'firing');
   const resolved = newest.filter(({ state }) => state === 'resolved');
   const reported = [...firing, ...resolved].slice(0, limits.alertFindingsMax).map((alert): ViewFinding => {
-    const { state, rule, summary, resolution, ranks, cause, onsetStep } = alert;
+    const { state, rule, summary, resolution, ranks, cause, onsetStep, capture } = alert;
     const text = state === 'firing' ? summary : `${summary} (over: ${resolution ?? ''})`;
     const phase = cause?.phase ?? undefined;
     return {
@@ -30,6 +31,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
       ...(phase !== undefined && { phase }),
       ...(cause !== null && { cause: cause.kind }),
       ...(onsetStep !== null && { onsetStep }),
+      ...(capture?.state === 'written' && capture.path !== null && { capture: basename(capture.path) }),
       ...placeOf(alert),
     };
   });
@@ -54,7 +56,11 @@ export function withAlerts(alerts: readonly ViewFinding[], found: readonly ViewF
       left.splice(at, 1);
       return [{ ...same, ...alert, text: `${alert.text}. ${same.text}` }];
     }
-    left[at] = { ...same, text: `${same.text}. It was alerted about: ${alert.text}` };
+    left[at] = {
+      ...same,
+      ...(alert.capture !== undefined && { capture: alert.capture }),
+      text: `${same.text}. It was alerted about: ${alert.text}`,
+    };
     return [];
   });
   return [...alone, ...left];

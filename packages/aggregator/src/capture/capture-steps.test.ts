@@ -6,9 +6,10 @@ import { type Captured, type ControlMessage, capturedKey, createEventTables, enc
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
+import { capturesDirectory } from '../store/capture-files.ts';
 import { makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
-import { capturesDirectory, StepCaptures } from './capture-steps.ts';
+import { StepCaptures } from './capture-steps.ts';
 
 /** A rank that ships a step each time it is asked for anything. */
 class Rank {

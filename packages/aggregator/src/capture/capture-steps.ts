@@ -17,6 +17,7 @@ import type { LiveState, RankProgress } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { capturesDirectory } from '../store/capture-files.ts';
 import type { RunStore } from '../store/run-store.ts';
 import { guard, makeDirectory } from '../store/segment-writer.ts';
 import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
@@ -37,9 +38,6 @@ export interface StepCapturesParts {
   /** Replaces `captureSilenceMsMax`; for tests. */
   readonly silenceMsMax?: number;
 }
-
-/** Directory of the captures in a run's directory. */
-export const capturesDirectory = (directory: string): string => join(directory, 'captures');
 
 /** Result of one rank at the end of a capture. */
 interface Outcome {

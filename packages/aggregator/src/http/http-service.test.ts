@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { WebSocketIngest } from '../ingest/web-socket-ingest.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -256,6 +256,99 @@ test('with a token, pages connect by cookie or bearer', () =>
     // Any host name of the proxy in front is fine: the token decides.
     expect(await connect(service, '/v1/view', { authorization: 'Bearer secret', host: 'trace.example' })).toBe('open');
   }));
+
+describe('downloads', () => {
+  const oneMs = '/v1/trace?run=demo&from=500500&until=502100';
+
+  test('a window of a run comes as a trace of what overlaps it, and the whole run without one', async () => {
+    const view = new ExampleRuns('demo');
+    view.add('demo').addSpans(1000);
+    await withService({ view }, async (service) => {
+      const { code, headers, body } = await get(service, `${oneMs}&format=json`);
+      expect([code, headers['content-type'], headers['cache-control']]).toEqual([200, 'application/octet-stream', 'no-store']);
+      expect(headers['content-disposition']).toBe('attachment; filename="demo-1ms-1ms.json"');
+      expect(headers['content-security-policy']).toContain("default-src 'none'");
+      const spans = (text: string): string[] =>
+        JSON.parse(text).traceEvents.flatMap(({ ph, name, ts }: Record<string, unknown>) => (ph === 'X' ? [`${name} ${ts}`] : []));
+      // Span 500 runs until 500.9 µs.
+      expect(spans(body)).toEqual(['even 500', 'odd 501', 'even 502']);
+      expect(spans((await get(service, '/v1/trace?run=demo&format=json')).body)).toHaveLength(1000);
+      expect(spans((await get(service, '/v1/trace?run=demo&format=json&ranks=1,2')).body)).toEqual([]);
+      const head = await get(service, oneMs, {}, 'HEAD');
+      expect([head.code, head.body, head.headers['content-disposition']]).toEqual([200, '', 'attachment; filename="demo-1ms-1ms.pftrace"']);
+      expect(view.runs.get('demo')?.views).toBe(0);
+    });
+  });
+
+  test('what is no request for a trace is refused with its reason', () =>
+    withService({ view: new ExampleRuns('demo') }, async (service) => {
+      for (const [query, code, reason] of [
+        ['', 400, '"run" must be the name of a run'],
+        ['run=other', 404, 'Cannot open run "other"'],
+        ['run=demo&format=exe', 400, '"format" must be one of pftrace, json'],
+        ['run=demo&format=toString', 400, '"format" must be one of pftrace, json'],
+        ['run=demo&from=soon', 400, '"from" and "until" must be times'],
+        ['run=demo&from=5&until=5', 400, '"until" must be after "from"'],
+        ['run=demo&ranks=-1', 400, '"ranks" must be numbers'],
+        ['run=demo&run=demo', 400, '"run" is unknown or given twice'],
+        ['run=demo&path=/etc/passwd', 400, '"path" is unknown'],
+      ] as const) {
+        const answer = await get(service, `/v1/trace?${query}`);
+        expect([query, answer.code]).toEqual([query, code]);
+        expect(answer.body).toContain(reason);
+      }
+    }));
+
+  test('readers get them, and nobody else', () =>
+    withService({ view: new ExampleRuns('demo'), token: { read: 'read-me', rank: 'write-me' } }, async (service) => {
+      const cookie = cookieOf(await get(service, '/?token=read-me'));
+      expect((await get(service, oneMs, { cookie })).code).toBe(200);
+      expect((await get(service, oneMs, { authorization: 'Bearer read-me' })).code).toBe(200);
+      expect((await get(service, oneMs)).code).toBe(401);
+      expect((await get(service, `${oneMs}&token=read-me`)).code).toBe(401);
+      expect((await get(service, oneMs, { authorization: 'Bearer write-me' })).code).toBe(403);
+      expect((await get(service, oneMs, { cookie, origin: 'http://evil.example' })).code).toBe(403);
+      expect((await get(service, '/v1/captures/demo/a.pftrace')).code).toBe(401);
+    }));
+
+  test('a reader that leaves ends the merge', async () => {
+    const view = new ExampleRuns('demo');
+    const demo = view.add('demo');
+    demo.addSpans(2_000_000);
+    await withService({ view }, async (service) => {
+      const { hostname, port } = new URL(service.address);
+      const sent = request({ host: hostname, port, path: '/v1/trace?run=demo&format=json', agent: false });
+      sent.on('error', () => undefined);
+      sent.end();
+      const [response] = await once(sent, 'response');
+      expect(demo.views).toBe(1);
+      response.destroy();
+      await waitUntil('the run is released', () => demo.views === 0);
+    });
+  });
+
+  test('captures of a run, by the names in its list alone', async () => {
+    using directory = temporaryDirectory();
+    const path = join(directory.path, 'steps-3-5.pftrace');
+    writeFileSync(path, 'a trace');
+    writeFileSync(join(directory.path, 'secret.pftrace'), 'secret');
+    const view = new ExampleRuns('demo');
+    view.captureFiles = [{ name: 'steps-3-5.pftrace', path, bytes: 7 }];
+    await withService({ view }, async (service) => {
+      const { code, headers, body } = await get(service, '/v1/captures/demo/steps-3-5.pftrace');
+      expect([code, headers['content-length'], body]).toEqual([200, '7', 'a trace']);
+      expect(headers['content-disposition']).toBe('attachment; filename="steps-3-5.pftrace"');
+      for (const other of [
+        'demo/secret.pftrace',
+        'other/steps-3-5.pftrace',
+        'demo/../secret.pftrace',
+        'demo/%2e%2e%2fsecret.pftrace',
+        'demo/',
+      ])
+        expect((await get(service, `/v1/captures/${other}`)).code, other).toBe(404);
+    });
+  });
+});
 
 const roles = { rank: 'write-me', read: 'read-me', capture: 'take-me', all: 'master' };
 

@@ -5,6 +5,8 @@
 //   GET /metrics      for Prometheus                metrics/metrics.ts
 //   GET /v1/alerts    alerts of all runs, or of ?run=…
 //   POST /v1/capture  the same steps of all ranks   http/capture-requests.ts
+//   GET /v1/trace     a window of a run as a file   http/trace-requests.ts
+//   GET /v1/captures/RUN/NAME   a capture's trace   http/trace-requests.ts
 //   WS  /v1/ingest    ranks                         web-socket-ingest.ts
 //   WS  /v1/view      pages                         view/view-socket.ts
 //   GET …             the page                      page-files.ts
@@ -37,6 +39,7 @@ import type { AnswerCapture } from './capture-requests.ts';
 import { Certificate, type TlsFiles } from './certificate.ts';
 import { Access, type AccessTokens, hasToken, isLoopback, type Refusal } from './page-access.ts';
 import { PageFiles } from './page-files.ts';
+import { type AnswerTrace, traceRequests } from './trace-requests.ts';
 
 export interface ListenOptions {
   /** Default 127.0.0.1. Anything but loopback needs a token. */
@@ -79,7 +82,8 @@ interface Entrance {
 export interface Answer {
   /** Default 200. */
   readonly code?: number;
-  readonly body: string | Uint8Array;
+  /** Text, bytes, or a function that sends a body of any length; it never throws. */
+  readonly body: string | Uint8Array | ((response: ServerResponse) => Promise<void>);
   /** Default: plain text that no cache keeps. */
   readonly headers?: OutgoingHttpHeaders;
 }
@@ -101,6 +105,7 @@ export class HttpService {
   readonly #entrances = new Map<string, Entrance>();
   readonly #server: Server;
   readonly #certificate: Certificate | undefined;
+  readonly #traces: AnswerTrace | undefined;
 
   private constructor(options: HttpServiceOptions, files: PageFiles | undefined, certificate: Certificate | undefined) {
     this.#options = options;
@@ -108,6 +113,7 @@ export class HttpService {
     const access = new Access(options.token);
     this.#access = access;
     const { ingest, view, onNotice } = options;
+    this.#traces = view && traceRequests(view, onNotice);
     if (ingest !== undefined) {
       const refusal = (request: IncomingMessage): Refusal | undefined => access.rankRefusal(request);
       this.#entrances.set('/v1/ingest', { sockets: ingest, connectionsMax: limits.connectionsMax, refusal });
@@ -184,14 +190,17 @@ export class HttpService {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const {
-      code = 200,
-      body,
-      headers,
-    } = await this.#answerTo(request, response).catch((error: unknown): Answer => {
+    const answer = await this.#answerTo(request, response).catch((error: unknown): Answer => {
       this.#options.onNotice(`Cannot answer ${request.method} ${pathOf(request)}: ${messageOf(error)}`);
       return { code: 500, body: 'this failed; the service said why where it runs\n' };
     });
+    const { code = 200, body, headers } = answer;
+    if (typeof body === 'function') {
+      response.writeHead(code, { 'cache-control': 'no-store', ...securityHeaders, ...headers });
+      if (request.method === 'HEAD') response.end();
+      else await body(response);
+      return;
+    }
     const length = { 'content-length': Buffer.byteLength(body) };
     response
       .writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...length, ...securityHeaders, ...headers })
@@ -223,6 +232,8 @@ export class HttpService {
     if (path === '/metrics' && metrics !== undefined) {
       return { body: await metrics.text(), headers: { 'content-type': metrics.contentType } };
     }
+    const trace = await this.#traces?.(request);
+    if (trace !== undefined) return trace;
     const file = this.#files?.get(path);
     if (file !== undefined) return { body: file.bytes, headers: { 'content-type': file.type, 'cache-control': file.cacheControl } };
     return { code: 404, body: path === '/' ? 'not found: this service has no page\n' : 'not found\n' };

@@ -193,6 +193,10 @@ export const aggregatorLimits = {
   viewIdleMs: 30_000,
   /** Timelines in memory; those without a page go first, and where all have one, another run is refused (`too_many`). */
   viewRunsMax: 16,
+  /** Merges that pages ask for at one time, by comparisons and downloads, over all runs; further ones are refused (`too_many`). */
+  viewMergesMax: 4,
+  /** A download whose receiver takes nothing for this long ends, so that others get their turn. */
+  viewDownloadStallMs: 60_000,
   /** Metadata entries of one process that a page gets; further ones are left out. */
   viewMetadataMax: 64,
   /** Characters of one metadata value that a page gets; the rest is cut off. */

@@ -1,8 +1,4 @@
-// The places of one incarnation's batches, and their reading in order of sequence.
-//
-//   row        0   1   2   3        rows are in order of arrival
-//   sequence   0   1   3   2
-//   order      0   1   3   2        order[i] = row of the i-th batch by sequence; built when something arrived out of order
+// One incarnation's batches: which of them came, and their reading in order of sequence.
 //
 // Pruning makes one batch of several, which stands for all their sequences. In an open store it takes the row of the first of them, and the rows of
 // the others stay, without bytes: readers by index find each batch at its old index while the run continues.
@@ -15,6 +11,7 @@
 
 import { frameHeaderBytes } from '@ranktrace/protocol';
 import { SequenceSet } from '../model/sequence-set.ts';
+import { BatchPlaces } from './batch-places.ts';
 import type { SegmentFiles } from './segment-files.ts';
 
 /** Place of a batch that stands for the sequences from `from` on. */
@@ -44,13 +41,7 @@ export class SegmentSource {
   readonly #files: SegmentFiles;
   readonly #windowBytes: () => number;
   #present = new SequenceSet();
-  #rows = 0;
-  #sequences = new Float64Array(16);
-  #segments = new Uint32Array(16);
-  #offsets = new Float64Array(16);
-  #lengths = new Uint32Array(16);
-  #inOrder = true;
-  #order: Uint32Array | undefined;
+  #places = new BatchPlaces();
   #window: Window | undefined;
 
   /** `latestLife`: returns the latest incarnation of its rank at the time of the call. */
@@ -68,20 +59,12 @@ export class SegmentSource {
     this.#windowBytes = windowBytes;
   }
 
-  /**
-   * The source as it is now: batches that come later do not show. Cheap, because filled rows never change and columns are shared.
-   */
+  /** The source as it is now: batches that come later do not show. */
   snapshot(): SegmentSource {
     const latest = this.#latestLife();
     const copy = new SegmentSource(this, this.#files, this.#windowBytes, () => latest);
     copy.#present = this.#present.copy();
-    copy.#rows = this.#rows;
-    copy.#sequences = this.#sequences;
-    copy.#segments = this.#segments;
-    copy.#offsets = this.#offsets;
-    copy.#lengths = this.#lengths;
-    copy.#inOrder = this.#inOrder;
-    copy.#order = this.#order;
+    copy.#places = this.#places.snapshot();
     return copy;
   }
 
@@ -92,7 +75,7 @@ export class SegmentSource {
 
   /** Number of batches, including places of those that pruning joined with others. */
   get count(): number {
-    return this.#rows;
+    return this.#places.count;
   }
 
   /** Batches missing between sequence 0 and the largest. */
@@ -116,16 +99,8 @@ export class SegmentSource {
 
   /** Notes the place of a batch that stands for `from` to `sequence`: payload `offset` and `length` in bytes; returns whether it was new. */
   add(from: number, sequence: number, file: number, offset: number, length: number): boolean {
-    const row = this.count;
     if (!this.#present.addRange(from, sequence)) return false;
-    this.#rows++;
-    if (row === this.#sequences.length) this.#grow();
-    if (row > 0 && from < (this.#sequences[row - 1] as number)) this.#inOrder = false;
-    this.#sequences[row] = from;
-    this.#segments[row] = file;
-    this.#offsets[row] = offset;
-    this.#lengths[row] = length;
-    this.#order = undefined;
+    this.#places.add(from, file, offset, length);
     return true;
   }
 
@@ -134,23 +109,13 @@ export class SegmentSource {
    * exists.
    */
   replace(file: number, summaries: readonly SummaryPlace[]): void {
-    const firsts = new Map(summaries.map((summary) => [summary.from, summary]));
-    this.#segments = this.#segments.slice();
-    this.#offsets = this.#offsets.slice();
-    this.#lengths = this.#lengths.slice();
-    for (let row = 0; row < this.#rows; row++) {
-      if (this.#segments[row] !== file) continue;
-      const summary = firsts.get(this.#sequences[row] as number);
-      this.#segments[row] = summary?.file ?? file;
-      this.#offsets[row] = summary?.offset ?? 0;
-      this.#lengths[row] = summary?.length ?? 0;
-    }
+    this.#places.replace(file, summaries);
     this.#window = undefined;
   }
 
   /** Sequence number of the `index`-th batch, 0 ≤ index < count; the first one of a batch that stands for several. */
   sequence(index: number): number {
-    return this.#sequences[this.#row(index)] as number;
+    return this.#places.sequence(this.#row(index));
   }
 
   /**
@@ -169,10 +134,9 @@ export class SegmentSource {
 
   #read(index: number, arrived: boolean): Uint8Array | undefined {
     const row = this.#row(index, arrived);
-    const file = this.#segments[row] as number;
-    const offset = this.#offsets[row] as number;
-    const length = this.#lengths[row] as number;
+    const length = this.#places.length(row);
     if (length === 0) return undefined;
+    const { file, offset } = this.#places.place(row);
     const window = this.#window;
     if (window !== undefined && window.file === file && offset >= window.from && offset + length <= window.from + window.bytes.length) {
       return window.bytes.subarray(offset - window.from, offset - window.from + length);
@@ -185,17 +149,18 @@ export class SegmentSource {
 
   #readableTogether(index: number, arrived: boolean): number {
     const first = this.#row(index, arrived);
-    const file = this.#segments[first] as number;
-    const offset = this.#offsets[first] as number;
-    let ours = this.#lengths[first] as number;
+    const { file, offset } = this.#places.place(first);
+    let ours = this.#places.length(first);
     let end = offset + ours;
     const bytesMax = this.#windowBytes();
     for (let next = index + 1; next < this.count; next++) {
       const row = this.#row(next, arrived);
-      const nextOffset = this.#offsets[row] as number;
-      const nextEnd = nextOffset + (this.#lengths[row] as number);
-      if (this.#segments[row] !== file || nextOffset < end || nextEnd - offset > bytesMax) break;
-      ours += (this.#lengths[row] as number) + frameHeaderBytes;
+      const length = this.#places.length(row);
+      if (length === 0) break;
+      const place = this.#places.place(row);
+      const nextEnd = place.offset + length;
+      if (place.file !== file || place.offset < end || nextEnd - offset > bytesMax) break;
+      ours += length + frameHeaderBytes;
       if (2 * ours < nextEnd - offset) break;
       end = nextEnd;
     }
@@ -204,25 +169,6 @@ export class SegmentSource {
 
   #row(index: number, arrived = false): number {
     if (index < 0 || index >= this.count) throw new RangeError(`Batch index must be 0 to ${this.count - 1}, got ${index}`);
-    if (this.#inOrder || arrived) return index;
-    if (this.#order === undefined) {
-      const sequences = this.#sequences;
-      this.#order = Uint32Array.from({ length: this.count }, (_, row) => row).sort(
-        (a, b) => (sequences[a] as number) - (sequences[b] as number),
-      );
-    }
-    return this.#order[index] as number;
-  }
-
-  #grow(): void {
-    const rows = this.#sequences.length * 2;
-    const grow = <T extends Float64Array | Uint32Array>(to: T, from: T): T => {
-      to.set(from);
-      return to;
-    };
-    this.#sequences = grow(new Float64Array(rows), this.#sequences);
-    this.#segments = grow(new Uint32Array(rows), this.#segments);
-    this.#offsets = grow(new Float64Array(rows), this.#offsets);
-    this.#lengths = grow(new Uint32Array(rows), this.#lengths);
+    return arrived ? index : this.#places.row(index);
   }
 }

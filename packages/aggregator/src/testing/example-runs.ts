@@ -2,9 +2,9 @@
 
 import type { HeatCells, Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
 import { nanos, traceTime } from '@ranktrace/protocol';
-import type { TraceEvent, TraceLane, TraceProcess } from '@ranktrace/trace';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '@ranktrace/trace';
 import { MemoryBlocks, Timeline } from '@ranktrace/trace/timeline';
-import type { GrowthCursor, RunView, ViewRuns } from '../view/run-view.ts';
+import type { CaptureFile, GrowthCursor, RunView, ViewRuns } from '../view/run-view.ts';
 import { ViewError } from '../view/view-error.ts';
 
 const process: TraceProcess = {
@@ -96,6 +96,7 @@ export class ExampleRun implements RunView {
       unixEpoch: null,
       from: 0,
       until: this.#spans * 1000,
+      firstStep: null,
       live: true,
       read: this.#names.length,
       total: this.#names.length,
@@ -122,6 +123,21 @@ export class ExampleRun implements RunView {
     throw new Error('there are no steps');
   }
 
+  path(): undefined {
+    return undefined;
+  }
+
+  /** Ten spans at a time. */
+  *merge(sink: TraceSink): Generator<{ readonly done: number; readonly total: number }, void> {
+    sink.begin({ run: this.run, worldSize: 1, unixEpoch: undefined, processes: [process] });
+    sink.lane(lane);
+    for (let span = 0; span < this.#spans; span++) {
+      sink.event(spanAt(span * 1000, 900, span % 2 === 0 ? 'even' : 'odd'));
+      if (span % 10 === 9) yield { done: span, total: this.#spans };
+    }
+    sink.end([]);
+  }
+
   heat(): HeatCells {
     return { bins: [], rows: [] };
   }
@@ -138,6 +154,8 @@ export class ExampleRun implements RunView {
 
 export class ExampleRuns implements ViewRuns {
   readonly runs = new Map<string, ExampleRun>();
+  /** Of every run. */
+  captureFiles: readonly CaptureFile[] = [];
   readonly #listeners = new Set<() => void>();
 
   constructor(...names: readonly string[]) {
@@ -171,6 +189,8 @@ export class ExampleRuns implements ViewRuns {
       model: () => run.model(),
       growth: (cursor) => run.growth(cursor),
       overview: () => run.overview(),
+      path: () => run.path(),
+      merge: (sink) => run.merge(sink),
       heat: () => run.heat(),
       profile: () => run.profile(),
       onGrown: (listener) => run.onGrown(listener),
@@ -178,6 +198,10 @@ export class ExampleRuns implements ViewRuns {
         run.views--;
       },
     };
+  }
+
+  captures(run: string): readonly CaptureFile[] {
+    return this.runs.has(run) ? this.captureFiles : [];
   }
 
   onChange(listener: () => void): () => void {

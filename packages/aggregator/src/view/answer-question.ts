@@ -9,11 +9,14 @@ import { ViewError } from './view-error.ts';
 /** A request that needs nothing but the run. */
 export type RunQuestion = Extract<
   ViewRequest,
-  { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'heat' | 'profile' }
+  { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'path' | 'heat' | 'profile' }
 >;
 
 /** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
-export function* answerQuestion(view: RunView, question: RunQuestion): Generator<ViewProgress, unknown> {
+export function* answerQuestion(
+  view: Pick<RunView, 'timeline' | 'overview' | 'path' | 'heat' | 'profile'>,
+  question: RunQuestion,
+): Generator<ViewProgress, unknown> {
   const { timeline } = view;
   if ('tracks' in question) checkTracks(timeline, question.tracks);
   if ('from' in question && question.until < question.from) {
@@ -27,11 +30,13 @@ export function* answerQuestion(view: RunView, question: RunQuestion): Generator
     case 'area':
       return yield* timeline.area(question.from, question.until, question.tracks);
     case 'flame':
-      return yield* timeline.flame(question.from, question.until, question.tracks);
+      return yield* timeline.flame(question.from, question.until, question.tracks, question.split);
     case 'search':
       return timeline.search(question.text);
     case 'find':
       return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth);
+    case 'path':
+      return view.path() ?? null;
     case 'overview':
       return view.overview(question);
     case 'heat':

@@ -66,6 +66,7 @@ export class ModelLog {
       epoch: this.#epoch,
       from: Number.isFinite(from) ? from : 0,
       until: Number.isFinite(until) ? until : 0,
+      firstStep: this.#timeline.firstStep ?? null,
       ...about,
       processes: newer(this.#processes),
       tracks: newer(this.#tracks),
@@ -89,7 +90,7 @@ export class ModelLog {
       for (const track of process.tracks) note(this.#tracks, track.id, track.shown());
     }
     for (const group of this.#timeline.groups()) note(this.#groups, `${group.axis} ${group.group}`, group);
-    const text = JSON.stringify([about, this.#timeline.from, this.#timeline.until]);
+    const text = JSON.stringify([about, this.#timeline.from, this.#timeline.until, this.#timeline.firstStep]);
     if (text !== this.#about) isChanged = true;
     this.#about = text;
     if (isChanged) this.#revision = next;

@@ -4,8 +4,9 @@
 // Invariant: the ports give the current state, never a history, so a page that reads slowly skips states and misses nothing. A view stays valid until
 // it is disposed.
 
-import type { HeatCells, Overview, RunGrowth, RunLine, RunModel, RunProfile } from '@ranktrace/protocol';
-import type { HeatMeasure, OverviewRequest, Timeline } from '@ranktrace/trace/timeline';
+import type { HeatCells, Overview, RunGrowth, RunLine, RunModel, RunProfile, ViewPath } from '@ranktrace/protocol';
+import type { TraceSink } from '@ranktrace/trace';
+import type { HeatMeasure, OverviewRequest, Timeline, ViewProgress } from '@ranktrace/trace/timeline';
 
 /** Runs that pages can open. */
 export interface ViewRuns {
@@ -13,6 +14,8 @@ export interface ViewRuns {
   list(): RunLine[];
   /** Begins to index the run, or shares an existing index; dispose the view after use. Rejects with ViewError `no_such_run`. */
   open(run: string): Promise<RunView & Disposable>;
+  /** Traces of captures that lie beside a run, in order of name. */
+  captures(run: string): readonly CaptureFile[];
   /** Calls `listener` when the list has changed, until the returned function is called. */
   onChange(listener: () => void): () => void;
 }
@@ -26,12 +29,27 @@ export interface RunView {
   growth(cursor: GrowthCursor | undefined): { readonly growth: RunGrowth; readonly cursor: GrowthCursor } | undefined;
   /** Steps, ranks and findings; of all steps where no range is given. */
   overview(request: OverviewRequest): Overview;
+  /** The critical path of the last analysis; undefined without one. */
+  path(): ViewPath | undefined;
+  /**
+   * Merges the run as it is now into `sink`, event by event: the timeline knows places, not all of an event. It throws ViewError `too_many` where
+   * `viewMergesMax` are under way; a caller that stops early calls `return`.
+   */
+  merge(sink: TraceSink): Generator<ViewProgress, void>;
   /** Cells of the heat map by one measure, over the bins of an overview of the same request. */
   heat(request: OverviewRequest, measure: HeatMeasure): HeatCells;
   /** Tables of one rank, or of all; undefined where there are none (yet). */
   profile(rank?: number): RunProfile | undefined;
   /** Calls `listener` whenever `growth` may have news, until the returned function is called. */
   onGrown(listener: () => void): () => void;
+}
+
+/** The trace of a capture. */
+export interface CaptureFile {
+  /** Name without its directory. */
+  readonly name: string;
+  readonly path: string;
+  readonly bytes: number;
 }
 
 /** A page's knowledge of a run: number of names, and all changes up to `revision`. */

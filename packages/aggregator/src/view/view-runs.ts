@@ -3,9 +3,9 @@
 
 import { join } from 'node:path';
 import type { RunLine, ViewFinding } from '@ranktrace/protocol';
-import { analysisSink, teeSink } from '@ranktrace/trace';
+import { analysisSink, mergeRun, type TraceSink, teeSink } from '@ranktrace/trace';
 import type { PerfettoTrace } from '@ranktrace/trace/perfetto';
-import { timelineSink } from '@ranktrace/trace/timeline';
+import { timelineSink, type ViewProgress } from '@ranktrace/trace/timeline';
 import { withAlerts } from '../alert/alert-findings.ts';
 import type { LiveState } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
@@ -13,22 +13,25 @@ import { messageOf } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { type BatchLog, openBatchLog } from '../store/batch-log.ts';
+import { captureFiles } from '../store/capture-files.ts';
 import type { RunStores } from '../store/run-stores.ts';
-import type { MergeSource } from '../store/write-trace.ts';
+import { type MergeSource, readableSource } from '../store/write-trace.ts';
 import { type FollowedRun, followStore } from './follow-store.ts';
-import type { RunView, ViewRuns } from './run-view.ts';
+import type { CaptureFile, RunView, ViewRuns } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 import { ViewedRun } from './viewed-run.ts';
 
 /** A run in files. */
 export type ViewInput =
-  | { readonly run: string; readonly sources: readonly MergeSource[] }
+  | { readonly run: string; readonly sources: readonly MergeSource[]; readonly directory?: string | undefined }
   | { readonly run: string; readonly perfetto: () => PerfettoTrace };
 
 /** A source that a `ViewedRun` can be read from. */
 interface Readable extends Disposable {
   /** Resolves when nothing more is to be read, or `signal` aborts. */
   read(viewed: ViewedRun, signal: AbortSignal): Promise<void>;
+  /** Merges all that there is now. */
+  merge(sink: TraceSink): Generator<ViewProgress, unknown>;
 }
 
 interface OpenRun {
@@ -42,6 +45,7 @@ interface OpenRun {
 
 abstract class OpenRuns implements ViewRuns, AsyncDisposable {
   readonly #open = new Map<string, OpenRun>();
+  #merges = 0;
   protected readonly onNotice: (notice: string) => void;
 
   constructor(onNotice: (notice: string) => void) {
@@ -49,6 +53,7 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
   }
 
   abstract list(): RunLine[];
+  abstract captures(run: string): readonly CaptureFile[];
   abstract onChange(listener: () => void): () => void;
   /** Undefined when there is no such run. */
   protected abstract readable(run: string): Readable | undefined;
@@ -81,8 +86,14 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
       overview: (request) => {
         viewed.touch();
         const overview = viewed.overview(request);
-        return { ...overview, findings: withAlerts(this.findings(run), overview.findings) };
+        const captures = this.captures(run).map(({ name, bytes }) => ({ name, bytes }));
+        return { ...overview, findings: withAlerts(this.findings(run), overview.findings), ...(captures.length > 0 && { captures }) };
       },
+      path: () => {
+        viewed.touch();
+        return viewed.path();
+      },
+      merge: (sink) => this.#merge(open, sink),
       heat: (request, measure) => {
         viewed.touch();
         return viewed.heat(request, measure);
@@ -94,6 +105,21 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,
     };
+  }
+
+  *#merge({ readable, viewed }: OpenRun, sink: TraceSink): Generator<ViewProgress, void> {
+    if (this.#merges >= limits.viewMergesMax) {
+      throw new ViewError('too_many', `${limits.viewMergesMax} comparisons and downloads are under way already: try again in a moment`);
+    }
+    this.#merges++;
+    try {
+      for (const progress of readable.merge(sink)) {
+        viewed.touch();
+        yield progress;
+      }
+    } finally {
+      this.#merges--;
+    }
   }
 
   /** Findings of a run beside those of its analysis. */
@@ -179,6 +205,10 @@ export class StoredRuns extends OpenRuns {
     return this.#findings(run);
   }
 
+  captures(run: string): readonly CaptureFile[] {
+    return this.#stores.runs().includes(run) ? captureFiles(join(this.#out, run)) : [];
+  }
+
   onChange(listener: () => void): () => void {
     return this.#live.subscribe(listener);
   }
@@ -198,6 +228,7 @@ export class StoredRuns extends OpenRuns {
     };
     return {
       read: (viewed, signal) => followStore(followed, viewed, signal, this.onNotice),
+      merge: (sink) => mergeSources(followed.sources(), sink),
       [Symbol.dispose]: () => log?.close(),
     };
   }
@@ -227,6 +258,11 @@ export class FileRuns extends OpenRuns {
     });
   }
 
+  captures(run: string): readonly CaptureFile[] {
+    const input = this.#inputs.get(run);
+    return input !== undefined && 'sources' in input && input.directory !== undefined ? captureFiles(input.directory) : [];
+  }
+
   onChange(): () => void {
     return () => undefined;
   }
@@ -239,10 +275,17 @@ export class FileRuns extends OpenRuns {
         'sources' in input
           ? followStore({ isFixed: true, isWhole: () => true, sources: () => input.sources }, viewed, signal, this.onNotice)
           : readTrace(input.perfetto(), viewed, signal),
+      merge: (sink) => ('sources' in input ? mergeSources(input.sources, sink) : input.perfetto().events(sink)),
       [Symbol.dispose]: () => undefined,
     };
   }
 }
+
+const mergeSources = (sources: readonly MergeSource[], sink: TraceSink): Generator<ViewProgress, unknown> =>
+  mergeRun(
+    sources.map((source) => readableSource(source, undefined)),
+    sink,
+  );
 
 /** Reads a trace file into a timeline: its times are the axis already. */
 async function readTrace(trace: PerfettoTrace, viewed: ViewedRun, signal: AbortSignal): Promise<void> {

@@ -34,6 +34,9 @@ const fields = {
   names: fc.array(fc.oneof(fc.integer({ min: 0, max: 4 }), number), { maxLength: 4 }),
   direction: fc.constantFrom('next', 'previous', 'up'),
   request: number,
+  other: fc.oneof(fc.constant('demo'), fc.string()),
+  offset: number,
+  failOn: fc.oneof(fc.constant(0.03), number),
 };
 
 /** The fields of each request. */
@@ -47,6 +50,7 @@ const requests: Readonly<Record<string, readonly (keyof typeof fields)[]>> = {
   area: ['run', 'from', 'until', 'tracks'],
   flame: ['run', 'from', 'until', 'tracks'],
   search: ['run', 'text'],
+  diff: ['run', 'other', 'offset', 'failOn'],
   find: ['run', 'names', 'tracks', 'time', 'direction'],
   cancel: ['request'],
 };

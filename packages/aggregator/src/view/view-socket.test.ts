@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { AreaTable, RunModel } from '@ranktrace/protocol';
+import type { AreaTable, RunDifference, RunModel } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { HttpService } from '../http/http-service.ts';
@@ -318,6 +318,28 @@ test('questions about a run are answered by its timeline', () => {
     expect(await page.ask({ ...found, names, time: 1e12 })).toBeNull();
     expect(await page.ask({ ...found, names: [], tracks: [track], depth: 0 })).toMatchObject({ name: 'odd', start: 501_000, depth: 0 });
     expect(await page.ask({ type: 'flame', run: 'demo', from: 0, until: 1e9, tracks: [track] })).toMatchObject({ total: 900_000 });
+  });
+});
+
+test('two open runs are compared, and one that is not open is not', () => {
+  const runs = new ExampleRuns('demo', 'more', 'closed');
+  runs.runs.get('demo')?.addSpans(1000);
+  runs.runs.get('more')?.addSpans(1500);
+  return withRuns(runs, async (address) => {
+    await using page = await ViewPage.connect(address);
+    await page.ask({ type: 'open', run: 'demo' });
+    await page.ask({ type: 'open', run: 'more' });
+    const asked = { type: 'diff', run: 'demo', offset: 0, failOn: 0.03 };
+    const difference = await page.ask<RunDifference>({ ...asked, other: 'more' });
+    if (typeof difference === 'string') throw new Error(difference);
+    expect(difference).toMatchObject({ verdict: null, a: { run: 'demo', steps: 0 }, b: { run: 'more' } });
+    // Without steps the whole recording is one: 500 and 750 spans of 900 ns.
+    expect(difference.names.map(({ name, more, status }) => [name, more, status])).toEqual([
+      ['even', 225_000, 'unknown'],
+      ['odd', 225_000, 'unknown'],
+    ]);
+    expect(await page.ask({ ...asked, other: 'closed' })).toBe('no_such_run: Cannot look into run "closed": it is not open');
+    expect(await page.ask({ ...asked, other: 'more', fromStep: 5, toStep: 4 })).toMatch(/^bad_request: Cannot answer "diff": toStep/);
   });
 });
 

@@ -17,12 +17,14 @@ import {
   type ViewRequest,
   viewRequestSchema,
 } from '@ranktrace/protocol';
+import type { ViewProgress } from '@ranktrace/trace/timeline';
 import type { RawData, WebSocket } from 'ws';
 import { closeReason } from '../model/close-reason.ts';
 import { messageOf } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
-import { answerQuestion, checkTracks, type RunQuestion } from './answer-question.ts';
+import { answerQuestion, checkTracks } from './answer-question.ts';
+import { diffRuns } from './diff-runs.ts';
 import { FollowedRuns } from './followed-runs.ts';
 import { PageOutlet } from './page-outlet.ts';
 import type { RunView, ViewRuns } from './run-view.ts';
@@ -43,8 +45,8 @@ type TakenRequest = Exclude<ViewRequest, { type: 'cancel' | 'close' }>;
 
 interface Underway {
   readonly id: number;
-  /** The run of the request; undefined: none. */
-  readonly run: string | undefined;
+  /** The runs of the request. */
+  readonly runs: readonly string[];
   isGivenUp: boolean;
 }
 
@@ -63,7 +65,7 @@ export class ViewSocket {
     this.#runs = new FollowedRuns({
       runs,
       feed: (make, listen) => this.#feed(make, listen),
-      onClose: (run) => this.#giveUp((underway) => underway.run === run),
+      onClose: (run) => this.#giveUp((underway) => underway.runs.includes(run)),
     });
     const guarded = guardedBy(onNotice);
     const onMessage = (data: RawData, isBinary: boolean): void => this.#receive(data, isBinary);
@@ -122,7 +124,8 @@ export class ViewSocket {
 
   async #take(request: TakenRequest): Promise<void> {
     const { id, type } = request;
-    const underway: Underway = { id, run: 'run' in request ? request.run : undefined, isGivenUp: false };
+    const runs = 'run' in request ? [request.run, ...('other' in request ? [request.other] : [])] : [];
+    const underway: Underway = { id, runs, isGivenUp: false };
     this.#underway.set(id, underway);
     try {
       const answer = (await this.#answer(request, underway)) ?? null;
@@ -130,7 +133,7 @@ export class ViewSocket {
     } catch (error) {
       if (error instanceof ViewError) this.#refuse(id, error.code, error.message);
       else {
-        const message = `Cannot answer "${type}"${underway.run === undefined ? '' : ` about run "${underway.run}"`}: ${messageOf(error)}`;
+        const message = `Cannot answer "${type}"${runs.length === 0 ? '' : ` about run "${runs.join('", "')}"`}: ${messageOf(error)}`;
         this.#options.onNotice(message);
         this.#refuse(id, 'failed', message);
       }
@@ -146,8 +149,12 @@ export class ViewSocket {
         return await this.#runs.open(request.run, () => this.#turn(underway));
       case 'tiles':
         return await this.#tiles(await this.#runs.view(request.run), request.tiles, underway);
+      case 'diff': {
+        const [a, b] = await Promise.all([this.#runs.view(request.run), this.#runs.view(request.other)]);
+        return await this.#inTurns(diffRuns(a, b, request), underway);
+      }
       default:
-        return await this.#question(await this.#runs.view(request.run), request, underway);
+        return await this.#inTurns(answerQuestion(await this.#runs.view(request.run), request), underway);
     }
   }
 
@@ -206,8 +213,8 @@ export class ViewSocket {
     if (tiles.length > 0) void this.#outlet.send(encodeTiles(id, tiles));
   }
 
-  async #question(view: RunView, question: RunQuestion, underway: Underway): Promise<unknown> {
-    const steps = answerQuestion(view, question);
+  /** Runs `steps` in turns of this page, and reports their progress. */
+  async #inTurns(steps: Generator<ViewProgress, unknown>, underway: Underway): Promise<unknown> {
     let reportedAt = performance.now();
     try {
       for (;;) {

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { HeatCells, Overview, RunGrowth, RunModel, RunProfile } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunModel, RunProfile, ViewPath } from '@ranktrace/protocol';
 import type { RunAnalysis } from '@ranktrace/trace';
 import type { HeatMeasure, OverviewRequest } from '@ranktrace/trace/timeline';
 import { heatCellsOf, overviewOf, Timeline } from '@ranktrace/trace/timeline';
@@ -11,7 +11,7 @@ import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
 import type { GrowthCursor, RunView } from './run-view.ts';
 
-export class ViewedRun implements RunView, Disposable {
+export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
   readonly run: string;
   readonly timeline: Timeline;
   readonly #blocks: BlockFile;
@@ -22,6 +22,7 @@ export class ViewedRun implements RunView, Disposable {
   #touchedAt = Number.NEGATIVE_INFINITY;
   #analysis: RunAnalysis | undefined;
   #isAnalysed = false;
+  #path: ViewPath | undefined;
 
   /** Throws AggregatorError `store_write_failed`. */
   constructor(run: string) {
@@ -60,6 +61,7 @@ export class ViewedRun implements RunView, Disposable {
   analysed(analysis: RunAnalysis, isWhole: boolean): void {
     this.#analysis = analysis;
     this.#isAnalysed = isWhole;
+    this.#path = undefined;
     this.grown();
   }
 
@@ -73,6 +75,12 @@ export class ViewedRun implements RunView, Disposable {
 
   overview(request: OverviewRequest): Overview {
     return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
+  }
+
+  path(): ViewPath | undefined {
+    const found = this.#analysis?.path;
+    this.#path ??= found && this.timeline.path(found);
+    return this.#path;
   }
 
   heat(request: OverviewRequest, measure: HeatMeasure): HeatCells {

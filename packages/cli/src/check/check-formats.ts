@@ -2,10 +2,12 @@
 // come from traces: in Markdown and XML each is escaped where it is inserted.
 
 import { printable, printableJson } from '@ranktrace/protocol';
+import { percentText } from '@ranktrace/trace';
 import type { BlameChange } from '@ranktrace/trace/blame';
+import { provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
 import type { SeriesLevel } from '@ranktrace/trace/detect';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
-import { type CheckResult, percent, phasesOf, provableLine, signed, verdictLine, verdictNames } from './check-result.ts';
+import { type CheckResult, phasesOf } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
 
 export const checkFormats = ['text', 'markdown', 'junit', 'json'] as const;
@@ -33,7 +35,7 @@ const rightOf = (head: readonly string[], left: number): boolean[] => head.map((
 
 function levelRows({ baseline, checked }: CheckResult): string[][] {
   const row = (name: string, { run, ranks, steps, level }: RecordedSteps): string[] => [
-    ...[name, run, String(ranks), formatCount(steps), formatCount(level.steps), formatNanos(level.level), percent(level.noise)],
+    ...[name, run, String(ranks), formatCount(steps), formatCount(level.steps), formatNanos(level.level), percentText(level.noise)],
   ];
   return [row('baseline', baseline), row('checked', checked)];
 }

@@ -1,83 +1,23 @@
-// The result of a check, and the meaning of each of its verdicts.
+// The result of a check: the verdict on its steps, the cause of the difference, and its phases.
 
 import { type BlameChange, blameOf } from '@ranktrace/trace/blame';
-import { compareSeries, type SeriesComparison } from '@ranktrace/trace/detect';
+import { type JudgedSteps, judgeSteps } from '@ranktrace/trace/compare';
 import type { RecordedSteps } from './recorded-steps.ts';
 
-/** Only `slower` fails a check. */
-export type CheckVerdict = 'slower' | 'probably_slower' | 'unchanged' | 'probably_faster' | 'faster';
-
-export interface CheckResult {
-  readonly verdict: CheckVerdict;
-  /** Share: 0.03 is 3 %. */
-  readonly failOn: number;
+export interface CheckResult extends JudgedSteps {
   readonly baseline: RecordedSteps;
   readonly checked: RecordedSteps;
-  readonly comparison: SeriesComparison;
   /** The cause of the difference; undefined where there is none to explain. */
   readonly cause: BlameChange | undefined;
 }
 
 /** Compares the steps of a run with those of its baseline. */
 export function checkResult(baseline: RecordedSteps, checked: RecordedSteps, failOn: number): CheckResult {
-  const comparison = compareSeries(baseline.level, checked.level);
-  const verdict = verdictOf(comparison, failOn);
-  const hasCause = verdict === 'slower' || verdict === 'faster';
+  const judged = judgeSteps(baseline.level, checked.level, failOn);
+  const hasCause = judged.verdict === 'slower' || judged.verdict === 'faster';
   const cause = hasCause && baseline.blame && checked.blame && blameOf(baseline.blame, checked.blame);
-  return { verdict, failOn, baseline, checked, comparison, cause: cause || undefined };
+  return { ...judged, baseline, checked, cause: cause || undefined };
 }
-
-function verdictOf({ change, isCertain }: SeriesComparison, failOn: number): CheckVerdict {
-  if (change >= failOn) return isCertain ? 'slower' : 'probably_slower';
-  if (change <= -failOn) return isCertain ? 'faster' : 'probably_faster';
-  return 'unchanged';
-}
-
-/** `slower: +12.3 % (95 %: …), MEANING`. */
-export function verdictLine({ verdict, failOn, comparison: { change, confidence } }: CheckResult): string {
-  const range = `95 %: ${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`;
-  return `${verdictNames[verdict]}: ${signed(change)} (${range}), ${meaningOf(verdict, failOn)}`;
-}
-
-/** A verdict in words. */
-export const verdictNames: Readonly<Record<CheckVerdict, string>> = {
-  slower: 'slower',
-  probably_slower: 'probably slower, not certain',
-  unchanged: 'unchanged',
-  probably_faster: 'probably faster, not certain',
-  faster: 'faster',
-};
-
-function meaningOf(verdict: CheckVerdict, failOn: number): string {
-  const limit = limitText(failOn);
-  switch (verdict) {
-    case 'slower':
-      return `${limit} or more fail the check`;
-    case 'probably_slower':
-      return `over ${limit}, but steps scatter so much that it may be chance: more steps would decide`;
-    case 'probably_faster':
-      return 'but steps scatter so much that it may be chance: more steps would decide';
-    case 'faster':
-      return 'a new baseline would hold it';
-    default:
-      return `less than ${limit}`;
-  }
-}
-
-/** The smallest difference that this many steps can prove, computed from their scatter, and whether that is enough for `failOn`. */
-export function provableLine({ verdict, failOn, comparison: { before, after, provable } }: CheckResult): string {
-  const steps = before.steps === after.steps ? `${after.steps} steps each` : `${before.steps} and ${after.steps} steps`;
-  const line = `${steps}: a difference under ${percent(provable)} cannot be distinguished from scatter`;
-  if (provable <= failOn || verdict === 'slower') return line;
-  return `${line}, so ${limitText(failOn)} more would not fail this check: record more steps, or choose --fail-on ${Math.ceil(100 * provable)}`;
-}
-
-const limitText = (failOn: number): string => `${Number((100 * failOn).toFixed(4))} %`;
-
-/** `12.3 %` */
-export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-/** `+12.3 %` or `−12.3 %` */
-export const signed = (share: number): string => `${share < 0 ? '−' : '+'}${percent(Math.abs(share))}`;
 
 export interface PhaseChange {
   readonly phase: string;

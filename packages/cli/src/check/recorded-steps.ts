@@ -8,7 +8,8 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import type { RunSummary } from '@ranktrace/trace';
 import { type BlameLevels, levelsOf, StepBlameSink } from '@ranktrace/trace/blame';
-import { levelOfSeries, type SeriesLevel, seriesStepsMin } from '@ranktrace/trace/detect';
+import { stepLevelOf, stepTimesOf } from '@ranktrace/trace/compare';
+import { type SeriesLevel, seriesStepsMin } from '@ranktrace/trace/detect';
 import { z } from 'zod';
 import { beginningOf } from '../inputs/file-beginning.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
@@ -36,13 +37,10 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   using opened = await openRun(paths, options);
   const blame = new StepBlameSink();
   const { header, summary } = await mergeAndReport(opened.input, undefined, [blame], signal);
-  // A step that some ranks did not report may have been longer.
-  const most = Math.max(0, ...summary.steps.map(({ ranks }) => ranks));
-  const times = summary.steps.filter(({ ranks }) => ranks === most).map(({ longest }) => longest);
-  const level = levelOfSeries(times);
+  const level = stepLevelOf(summary);
   if (level === undefined) {
     const names = paths.map((path) => `"${path}"`).join(', ');
-    const what = `it has ${times.length} steps that all ranks reported, at least ${seriesStepsMin} are needed`;
+    const what = `it has ${stepTimesOf(summary).length} steps that all ranks reported, at least ${seriesStepsMin} are needed`;
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;

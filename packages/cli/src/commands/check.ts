@@ -83,9 +83,3 @@ async function readBaseline(paths: readonly string[], options: CheckOptions, sig
   }
   return readSavedSteps(saved);
 }
-
-/** `3`, `3%` or `2.5 %` as a share; undefined for anything else. */
-export function percentIn(text: string): number | undefined {
-  const [, number] = /^(\d{1,4}(?:\.\d{1,6})?)\s*%?$/.exec(text.trim()) ?? [];
-  return number === undefined ? undefined : Number(number) / 100;
-}

@@ -1,13 +1,12 @@
 // `ranktrace dump INPUT…`: every event of a run as one line of text, in order of time; `--batches` lists the stored batches instead.
 
-import { writeSync } from 'node:fs';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
 import { decodeBatch, decodeBatchHeader, printable, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
 import { kindNames } from '../inputs/input-kinds.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { CliError } from '../terminal/errors.ts';
-import { say } from '../terminal/output.ts';
+import { say, writeBytes } from '../terminal/output.ts';
 
 export async function dump(inputs: readonly string[], options: InputOptions & { readonly batches?: boolean }): Promise<number> {
   using opened = await openRun(inputs, options);
@@ -26,7 +25,7 @@ export async function dump(inputs: readonly string[], options: InputOptions & { 
   const warn = (error: unknown): void => {
     say(`skipped an unreadable batch: ${(error as Error).message}`);
   };
-  await mergeStored(opened.input, [dumpWriter(writeAll)], { onUnreadable: warn });
+  await mergeStored(opened.input, [dumpWriter(writeBytes)], { onUnreadable: warn });
   return 0;
 }
 
@@ -35,22 +34,7 @@ function printBatch(bytes: Uint8Array): void {
   const { tables } = decodeBatch(bytes, inflate);
   const rows = tableNames.filter((name) => tables[name].length > 0).map((name) => `${name} ${tables[name].length}`);
   const about = `run ${run}  rank ${rank}  incarnation ${incarnation}  batch ${pruned === undefined ? '' : `${pruned.from} to `}${sequence}  ${bytes.length} B  watermark ${watermark} ns`;
-  writeAll(
+  writeBytes(
     Buffer.from(`${printable(about)}${last ? '  last' : ''}${pruned === undefined ? '' : `  ${pruned.what} pruned`}  ${rows.join(', ')}\n`),
   );
-}
-
-/** Writes to stdout, waiting for a slow reader: a dump may be far larger than memory. */
-function writeAll(chunk: Uint8Array): void {
-  for (let done = 0; done < chunk.length; ) {
-    try {
-      done += writeSync(1, chunk, done);
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      // The reader, such as `| head`, has closed the pipe.
-      if (code === 'EPIPE') process.exit(0);
-      if (code !== 'EAGAIN') throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
-    }
-  }
 }

@@ -2,7 +2,7 @@
 // It covers the whole run, or with `--steps` a stretch of it.
 
 import { basename, resolve } from 'node:path';
-import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
+import { CollectiveSink, clockReport, hangs, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { ReportDataSink } from '@ranktrace/trace/timeline';
@@ -12,6 +12,7 @@ import { blameData, formatBlame } from '../print/print-blame.ts';
 import { clocksData, formatClocks } from '../print/print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
 import { formatGpu, gpuData } from '../print/print-gpu.ts';
+import { inShortLine } from '../print/print-headline.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
@@ -86,7 +87,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged, blame, alerts),
+    formatReport(merged, blame, alerts, inShortLine(blame, merged.findings, hangs(openWork.summary, merged.summary, false))),
     formatBlame(blame, alerts),
     formatGpu(gpu),
     formatClocks(clocks, clockConflicts),

@@ -72,8 +72,8 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
   if (kind === 'store') return openStore(paths, options.run, budget);
   const none = { stored: [], directories: [], profiles: [], budget, [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
-    const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true, budget);
-    return { ...none, kind, run, input: sources(run), profiles };
+    const { run = torchRun, profiles, sources, [Symbol.dispose]: close } = await openTorchJob(inputs, options.allowMixed === true, budget);
+    return { ...none, kind, run, input: sources(run), profiles, [Symbol.dispose]: close };
   }
   const files = inputs.flatMap((input) => input.files);
   const [file] = files as [string, ...string[]];
@@ -95,7 +95,7 @@ export async function openTorchTable(paths: readonly string[], options: InputOpt
   const [{ kind }] = inputs as readonly [Input, ...Input[]];
   if (kind !== 'torch' || inputs.flatMap(({ files }) => files).length > 1) return undefined;
   refuseWithoutEffect(inputs, options);
-  const [file] = await readTorchFiles(inputs, 'known', readBudget(inputs, options.memory));
+  const [file] = await readTorchFiles(inputs, { keep: 'known', budget: readBudget(inputs, options.memory) });
   return file?.table;
 }
 
@@ -224,7 +224,9 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
     case 'torch': {
       const isOne = !isDirectory && group.length === 1;
       const name = opened.name(isOne ? fileName(path) : basename(resolve(isDirectory ? path : dirname(path))));
-      opened.inputs.push({ run: name, sources: (await openTorchJob(group, options.allowMixed === true, opened.budget)).sources(name) });
+      const job = await openTorchJob(group, options.allowMixed === true, opened.budget);
+      opened.onClose(() => job[Symbol.dispose]());
+      opened.inputs.push({ run: name, sources: job.sources(name) });
       return;
     }
     default: {
@@ -233,7 +235,12 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
       for (const notice of log.notices) say(notice);
       for (const name of options.run === undefined ? log.runs : [options.run]) {
         const sources = log.run(name).sources();
-        if (sources.length > 0 || options.run !== undefined) opened.inputs.push({ run: opened.name(name), sources });
+        if (sources.length === 0 && options.run === undefined) continue;
+        const [directory] = directoriesOf(
+          group.map((input) => input.path),
+          name,
+        );
+        opened.inputs.push({ run: opened.name(name), sources, directory });
       }
     }
   }

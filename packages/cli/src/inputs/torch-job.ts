@@ -18,6 +18,7 @@ import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
+import { SpillFile } from './spill-file.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
 /** A file with its own facts, before the comparison with others. */
@@ -30,7 +31,7 @@ export interface TorchProfile extends KinetoFile {
   readonly pid: number;
 }
 
-export interface TorchJob {
+export interface TorchJob extends Disposable {
   /** The run that all of them name; undefined for torch's own files. */
   readonly run: string | undefined;
   readonly profiles: readonly TorchProfile[];
@@ -40,10 +41,23 @@ export interface TorchJob {
 
 /**
  * Reads the files of `inputs` as one job. Notices on stderr state the assumptions. Throws CliError `bad_input` for files of several jobs and,
- * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace.
+ * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace. Rows beyond memory go to `spill`, which is closed with the job.
  */
-export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean, budget: ReadBudget): Promise<TorchJob> {
-  const files = await readTorchFiles(inputs, 'all', budget);
+export async function openTorchJob(
+  inputs: readonly Input[],
+  allowMixed: boolean,
+  budget: ReadBudget,
+  spill = new SpillFile(inputs),
+): Promise<TorchJob> {
+  try {
+    return jobOf(await readTorchFiles(inputs, { keep: 'all', budget, spill }), allowMixed, () => spill[Symbol.dispose]());
+  } catch (error) {
+    spill[Symbol.dispose]();
+    throw error;
+  }
+}
+
+function jobOf(files: readonly TorchFile[], allowMixed: boolean, close: () => void): TorchJob {
   const timeline = files.find(({ table }) => isNdtimeline(table));
   if (timeline !== undefined) {
     const why = 'it is a timeline of NDTimeline, which holds all workers of a job: give it alone';
@@ -65,6 +79,7 @@ export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean
     run: runOf(placed),
     profiles: placed,
     sources: (run) => kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))),
+    [Symbol.dispose]: close,
   };
 }
 

@@ -20,7 +20,7 @@ import type { RunReport } from './print-summary.ts';
 
 /**
  * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
- * `input` is merged twice. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
+ * `input` is merged twice. `drained`: awaited now and then, until what the sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
  */
 export async function mergeAndReport(
   input: MergeInput,
@@ -28,6 +28,7 @@ export async function mergeAndReport(
   sinks: readonly TraceSink[] = [],
   signal?: AbortSignal,
   steps?: StepRange,
+  drained?: () => Promise<void>,
 ): Promise<RunReport & { bytes: number }> {
   const summary = new StepSummarySink();
   let header: TraceHeader | undefined;
@@ -67,7 +68,9 @@ export async function mergeAndReport(
     const reported = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times, teeSink(summary, ...sinks))];
     const all = [keepHeader, ...reported];
     const written =
-      path === undefined ? { totals: await mergeStored(input, all, options), bytes: 0 } : await writeTrace(input, path, all, options);
+      path === undefined
+        ? { totals: await mergeStored(input, all, options, drained), bytes: 0 }
+        : await writeTrace(input, path, all, options);
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
     return {

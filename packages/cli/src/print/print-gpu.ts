@@ -24,7 +24,9 @@ export function formatGpu(summary: GpuSummary): string {
 }
 
 /** The part as data: lengths in ns, bandwidths in bytes per second. */
-export const gpuData = (summary: GpuSummary): unknown => summary;
+export function gpuData({ segments: _, ...summary }: GpuSummary): unknown {
+  return summary;
+}
 
 function sharesTable(ranks: readonly GpuRank[]): string {
   const shown = ranks.slice(0, ranksShown);

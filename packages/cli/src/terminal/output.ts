@@ -4,6 +4,7 @@
 // Invariant: no other file of this package writes to stdout or stderr, except the screen of `top` and the lines that renew themselves, which clean
 // each piece, and `run`, which relays the ranks' own output.
 
+import { writeSync } from 'node:fs';
 import { printable, printableJson, printableLines } from '@ranktrace/protocol';
 
 /**
@@ -29,3 +30,18 @@ export function complain(text: string): void {
 }
 
 const lines = (text: string): string => (text === '' || text.endsWith('\n') ? printableLines(text) : `${printableLines(text)}\n`);
+
+/** Writes bytes of a file to stdout as they are, waiting for a slow reader: they may be far more than memory holds. */
+export function writeBytes(chunk: Uint8Array): void {
+  for (let done = 0; done < chunk.length; ) {
+    try {
+      done += writeSync(1, chunk, done);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // The reader, such as `| head`, has closed the pipe.
+      if (code === 'EPIPE') process.exit(0);
+      if (code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}

@@ -209,6 +209,7 @@ export class ProcessProfile implements Profile {
       if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
       else running.link.toggleDevices(enable);
     }
+    this.#untilJudged = running.judge.restart();
   }
 
   getTraceId(): string {
@@ -316,7 +317,7 @@ export class ProcessProfile implements Profile {
       idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
       asked: this.#isScheduled(options) || options.fence || (options.detail & askedFor) !== 0,
       budget: options.overheadBudget,
-      hasOps: () => hooks?.isHooked === true,
+      hasOps: () => hooks?.hasEngine === true,
     });
     const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
     const link = new ShipperLink({ session, main: thread, options, pid: process.pid, signalWords }, () => recorder.close());

@@ -115,6 +115,17 @@ test('steps that are asked for, by schedule or number, have their ops, sampled o
   expect(bits()).toBe(allDetail);
 });
 
+test('steps that are switched off by hand are not judged: ops do not become more frequent by them', () => {
+  const { control: given, bits } = control({ wanted: detail.ops | detail.spans, idle: detail.ops | detail.spans });
+  run(given, bits, 2000, 0.02, 6);
+  run(given, bits, 2000, 0.02, 3);
+  const { every } = given;
+  given.toggle(~0, false);
+  run(given, bits, 20_000, 0, 0);
+  given.toggle(~0, true);
+  expect(given.every).toBe(every);
+});
+
 test('within its budget nothing goes', () => {
   const { control: given, bits } = control();
   expect(shedOver(given, 60, 0.49)).toEqual([]);

@@ -73,7 +73,7 @@ export interface DetailControlParts {
   readonly asked: boolean;
   /** Share of a step that recording may take; 1: nothing is ever shed. */
   readonly budget: number;
-  /** Whether there are ops at all: a program without tfjs has none. */
+  /** Whether there are ops at all, recorded in this step or not: a program without tfjs has none. */
   readonly hasOps: () => boolean;
 }
 
@@ -154,6 +154,7 @@ export class DetailControl {
   /** Switches `bits` off, or on again where they are wanted. */
   toggle(bits: number, on: boolean): void {
     this.#switchedOff = on ? this.#switchedOff & ~bits : this.#switchedOff | bits;
+    this.#overheadMs = this.#stepsMs = this.#steps = 0;
     this.#apply();
   }
 
@@ -165,7 +166,7 @@ export class DetailControl {
   /** Judges `steps` that took `stepMs`, of which recording took `overheadMs`; returns what it shed, if anything. */
   step(overheadMs: number, stepMs: number, steps = 1): Shed | undefined {
     const { budget, asked } = this.#parts;
-    if (budget >= 1 || this.#captures || (this.#active && asked)) return undefined;
+    if (budget >= 1 || this.#captures || this.#switchedOff !== 0 || (this.#active && asked)) return undefined;
     this.#overheadMs += overheadMs;
     this.#stepsMs += stepMs;
     this.#steps += steps;

@@ -55,9 +55,14 @@ export class TfjsHooks {
     return this.#layers.stacks;
   }
 
-  /** Whether hooks record an engine's ops. */
+  /** Whether hooks record an engine's ops now. */
   get isHooked(): boolean {
     return this.#hooks !== undefined;
+  }
+
+  /** Whether there is an engine with ops, hooked or not. */
+  get hasEngine(): boolean {
+    return this.#engine !== undefined;
   }
 
   /** A step ended: records the engine's totals. */

@@ -13,6 +13,7 @@
 
 import { type Alert, type AlertRule, type PhaseRole, phaseRoleKey, type Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
+import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
 import type { AlertChange, OpenAlert, ReportChange } from './alert-change.ts';
@@ -484,7 +485,7 @@ export class AlertEngine {
 
 /** The ranks that wait, and their collective. */
 const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
-  `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${nameText(op)} ${sequence} of group ${nameText(group)}`;
+  `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${collectiveText(nameText(op), nameText(group), sequence)}`;
 
 const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
 const seconds = (ms: number): string => lengthText(ms * 1e6);

@@ -9,6 +9,7 @@
 // Invariant: at most one hang is open. It is refined, and its severity rises, as more is known; it ends with the first step that ends after that.
 
 import { type Alert, isOccasionalRole } from '@ranktrace/protocol';
+import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import type { PhaseRoles } from '../steps/phase-role.ts';
 import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
@@ -145,7 +146,7 @@ export class HangIncident {
   }
 
   #inside({ group, op, sequence, sinceMs, inside, missing }: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
-    const name = `${nameText(op)} ${sequence} of group ${nameText(group)}`;
+    const name = collectiveText(nameText(op), nameText(group), sequence);
     const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
     const never = missing.filter((rank) => !ended.includes(rank));
     const who = [

@@ -38,7 +38,8 @@ export interface ClockEvidence {
   readonly hostUnknown?: boolean;
   /** The host's monotonic clock at RankTime 0, ns. */
   readonly epoch: bigint;
-  readonly samples: readonly ClockSample[];
+  /** Oldest first. */
+  readonly samples: Iterable<ClockSample>;
   /** A wall clock reading: RankTime `time` was unix time `unix` ns. */
   readonly wallClock: { readonly time: number; readonly unix: bigint } | undefined;
   /** RankTime up to which the rank is known to have run (its last watermark), ns: the published bound holds until then. */

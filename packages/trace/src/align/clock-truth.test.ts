@@ -24,7 +24,7 @@ function judge(kind: AdverseKind, seed: number): { beyond: number; invented: num
   const clock = new AdverseClock(kind, seed);
   const { clock: rankClock, model } = fitClocks([reference, clock.evidence]).clocks[1] as FittedClocks['clocks'][number];
   const { bound, boundAt, clockSteps = [] } = model.alignment;
-  const pinged = clock.evidence.samples.map(({ remoteReceived }) => remoteReceived);
+  const pinged = [...clock.evidence.samples].map(({ remoteReceived }) => remoteReceived);
   const [from, until] = [Math.min(...pinged), Math.max(...pinged) - second / 2];
   const epoch = clock.shows(0);
   let beyond = 0;

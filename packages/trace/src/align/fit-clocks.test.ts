@@ -140,7 +140,7 @@ describe('the published bound', () => {
     const host = new SimulatedHost('a', seed);
     checkBound([referenceRank, host.rank(1, second, 3 * second, [second, 3 * second])], 1, host, second, 3 * second);
     const burst = host.rank(1, 4 * second, 9 * second, [5 * second, 5.5 * second]);
-    const single = { ...burst, samples: burst.samples.slice(0, 1) };
+    const single = { ...burst, samples: [...burst.samples].slice(0, 1) };
     checkBound([referenceRank, single], 1, host, 4 * second, 9 * second);
     expect(Number.isInteger(fitClocks([referenceRank, single]).clocks[1]?.clock.exact)).toBe(true);
   });
@@ -181,7 +181,7 @@ describe('the published bound', () => {
     const host = new SimulatedHost('a', 51);
     const before = host.rank(1, 0, 300 * second, [0, 200 * second]);
     const after = host.rank(1, 0, 300 * second, [205 * second, 300 * second], 'standby');
-    const moved = after.samples.map((sample) => ({ ...sample, remoteEpoch: sample.remoteEpoch + 12_345_678_901n }));
+    const moved = [...after.samples].map((sample) => ({ ...sample, remoteEpoch: sample.remoteEpoch + 12_345_678_901n }));
     const evidence = [referenceRank, { ...before, samples: [...before.samples, ...moved] }];
     checkBound(evidence, 1, host, 0, 300 * second);
   });
@@ -195,7 +195,7 @@ describe('the published bound', () => {
     const [before, after] = [new SimulatedHost('a', 63, { offset: 0 }), new SimulatedHost('a', 63, { offset: second })];
     const first = before.rank(1, 0, 200 * second, [0, 100 * second]);
     const moved = after.rank(1, 0, 200 * second, [100 * second, 200 * second]);
-    const stepped = moved.samples.map((sample) => ({ ...sample, sent: sample.sent + second, received: sample.received + second }));
+    const stepped = [...moved.samples].map((sample) => ({ ...sample, sent: sample.sent + second, received: sample.received + second }));
     const evidence = [referenceRank, { ...first, samples: [...first.samples, ...stepped], until: 201 * second }];
     checkBound(evidence, 1, before, 0, 100 * second);
     const fitted = fitClocks(evidence);
@@ -293,7 +293,7 @@ describe('wrong samples', () => {
     const only = { ...referenceRank, rank: 1, host: 'a', samples: Array(9).fill({ ...good, ...wrong }) };
     expect(methodOf(fitClocks([referenceRank, only]), 1)).toBe('unaligned');
     // Impossible samples choose no reference either.
-    const chosen = { ...only, samples: [good, ...only.samples.map((sample) => ({ ...sample, remoteHost: 'nowhere' }))] };
+    const chosen = { ...only, samples: [good, ...[...only.samples].map((sample) => ({ ...sample, remoteHost: 'nowhere' }))] };
     expect(methodOf(fitClocks([referenceRank, chosen]), 1)).toBe('sampled');
   });
 
@@ -301,7 +301,7 @@ describe('wrong samples', () => {
     const host = new SimulatedHost('a', 81);
     const honest = host.rank(1, 0, 120 * second, [0, 120 * second]);
     const lies = [0n, start - 5_000_000_000n, start * 3n, 10n ** 20n, start + 10_000_000n].map((remoteEpoch, index) => {
-      return { ...(honest.samples[index * 40] as ClockSample), remoteEpoch };
+      return { ...([...honest.samples][index * 40] as ClockSample), remoteEpoch };
     });
     const lied = { ...honest, samples: [...lies, ...honest.samples] };
     expect(checkBound([referenceRank, lied], 1, host, 0, 120 * second)).toBeLessThan(100_000);
@@ -316,7 +316,7 @@ describe('wrong samples', () => {
   it('do not move the axis of a run whose reference has no ranks', () => {
     const host = new SimulatedHost('a', 82);
     const honest = host.rank(0, 0, 60 * second, [0, 60 * second]);
-    const liar = { ...honest, rank: 1, host: 'b', samples: [{ ...(honest.samples[0] as ClockSample), remoteEpoch: 0n }] };
+    const liar = { ...honest, rank: 1, host: 'b', samples: [{ ...([...honest.samples][0] as ClockSample), remoteEpoch: 0n }] };
     const ranks = [honest, { ...honest, rank: 2, host: 'c' }, liar];
     expect(Math.abs(fitClocks(ranks).clocks[0]?.clock.toTrace(0) as number)).toBeLessThan(1e6);
   });

@@ -219,11 +219,13 @@ const originPings = 16;
 function originWithoutRanks(evidence: readonly ClockEvidence[], reference: string): bigint {
   const starts: bigint[] = [];
   for (const rank of evidence) {
-    const own = rank.samples
-      .filter((sample) => sample.remoteHost === reference && isPossible(sample))
-      .slice(0, originPings)
-      .map(({ remoteEpoch, remoteReceived, sent }) => remoteEpoch + BigInt(Math.round(remoteReceived - sent)))
-      .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+    const own: bigint[] = [];
+    for (const sample of rank.samples) {
+      if (own.length === originPings) break;
+      if (sample.remoteHost !== reference || !isPossible(sample)) continue;
+      own.push(sample.remoteEpoch + BigInt(Math.round(sample.remoteReceived - sample.sent)));
+    }
+    own.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     if (own.length > 0) starts.push(own[own.length >> 1] as bigint);
   }
   return starts.length === 0 ? 0n : earliest(starts);

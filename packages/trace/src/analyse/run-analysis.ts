@@ -11,6 +11,8 @@ import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
 import type { GpuSummary } from '../gpu/gpu-summary.ts';
+import type { PathSegments } from '../gpu/path-segments.ts';
+import { collectiveText } from '../match/collective-number.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -34,6 +36,8 @@ export interface RunAnalysis {
   readonly waiting: Overview['waiting'];
   /** Work of the devices; undefined without any. */
   readonly gpus?: Overview['gpus'] | undefined;
+  /** The critical path of one step; undefined without device work, or without a step. */
+  readonly path?: PathSegments | undefined;
   /** Tables of operators, kernels, memory, …, of each rank and of all. */
   readonly profiles?: RunProfiles | undefined;
   /** Own work, waiting and busy devices by rank and step. */
@@ -124,6 +128,7 @@ export class RunAnalysisSink implements TraceSink {
     if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
     // Where work runs on GPUs, hosts only launch it.
     const blame = (yield* during(this.#deviceBlame.judging(), progress)) ?? (yield* during(this.#blame.judging(), progress));
+    const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [
       ...hangs(openWork, steps, this.#isLive),
@@ -131,15 +136,15 @@ export class RunAnalysisSink implements TraceSink {
       ...failingCalls(this.#rpcs.summary),
       ...completeness(this.#header, this.#totals, openWork, this.#isLive),
     ];
-    const gpu = this.#gpus.summary;
-    this.#measures.devices(gpu);
+    this.#measures.devices(gpus);
     yield progress;
     const bySeverity = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
-      gpus: overviewGpus(gpu),
-      profiles: new RunProfiles(gpu, this.#ops.ranks),
+      gpus: overviewGpus(gpus),
+      path: gpus.segments,
+      profiles: new RunProfiles(gpus, this.#ops.ranks),
       measures: this.#measures,
       stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
       since: this.#since,
@@ -198,7 +203,8 @@ const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
 /** It must also be open for this many long steps. */
 const hangStepsMin = 5;
 
-function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
+/** Collectives in which ranks hang. */
+export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
   if (until === undefined) return [];
   const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
   return collectives
@@ -211,7 +217,7 @@ function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: Run
 }
 
 function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
-  const name = `${op} ${sequence} of group ${group}`;
+  const name = collectiveText(op, group, sequence);
   const who = ranksText(inside.map(({ rank }) => rank));
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),

@@ -22,9 +22,9 @@ import { studentQuantile } from './student.ts';
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
 const medianError = 1.2533;
 /** Significance of the reported interval. */
-const interval95 = { share: 0.05, normal: 1.96 };
+export const interval95 = { share: 0.05, normal: 1.96 };
 /** Significance of a certain difference: as improbable as four deviations of normal noise. */
-const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
+export const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
 /** Fewest blocks for a comparison by blocks. */
 const blocksMin = 4;
 /** Largest share of a series that may count as warm-up. */

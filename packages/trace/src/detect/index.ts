@@ -1,6 +1,6 @@
 // Regressions in a series of step times.
 
-export { compareSeries, levelOfSeries, type SeriesComparison, type SeriesLevel, seriesStepsMin } from './compare-series.ts';
+export { type SeriesLevel, seriesStepsMin } from './compare-series.ts';
 export { contextKeyOf } from './context-key.ts';
 export { detectLimits } from './detect-limits.ts';
 export {

@@ -14,6 +14,7 @@ import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
+import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -33,6 +34,12 @@ export interface ClusterPath {
   readonly lines: readonly ClusterPathLine[];
 }
 
+/** The path of one rank or of several, summed up and in pieces. */
+export interface DrawnPath {
+  readonly path: ClusterPath;
+  readonly segments: PathSegments;
+}
+
 export interface RankOfPath {
   readonly rank: number;
   readonly work: RankWork;
@@ -44,10 +51,10 @@ interface Part {
   readonly row: number;
 }
 
-/** The path through the step of median length; undefined with fewer than two ranks, without a step that all have, or with too many events. */
-export function clusterPath(ranks: readonly RankOfPath[]): ClusterPath | undefined {
+/** The path through the step of median length; undefined without a step that all ranks have, or with too many events. */
+export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined {
   const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
-  const step = ranks.length < 2 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
+  const step = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
   if (step === undefined) return undefined;
   const matched = matchedParts(ranks);
   const graph = new PathGraph(ranks.reduce((sum, { work }) => sum + nodesOf(work), 0));
@@ -86,7 +93,7 @@ function summed(
   bases: readonly number[],
   ranks: readonly RankOfPath[],
   step: number,
-): ClusterPath {
+): DrawnPath {
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
   const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
@@ -104,8 +111,11 @@ function summed(
     (node) => pathOf(node).timeOf(node),
     (node) => pathOf(node).isWork(node),
   );
+  const pieces: PathPiece[] = [];
   for (const edge of path) {
-    const at = rankOf(graph.edge(edge).from);
+    const { from, to } = graph.edge(edge);
+    const at = rankOf(from);
+    pieces.push(pieceOf(edge, { at, to: rankOf(to), start: pathOf(from).timeOf(from), end: pathOf(to).timeOf(to) }, paths, ranks));
     const {
       rank,
       work: { names },
@@ -122,13 +132,30 @@ function summed(
     line.count++;
   }
   const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
-  return {
+  const summary: ClusterPath = {
     step,
     total: sumOf(byBound),
     byBound,
     byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
     lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
   };
+  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
+}
+
+/** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
+function pieceOf(
+  edge: number,
+  { at, to, start, end }: { readonly at: number; readonly to: number; readonly start: number; readonly end: number },
+  paths: readonly RankPath[],
+  ranks: readonly RankOfPath[],
+): PathPiece {
+  const path = paths[at] as RankPath;
+  const { rank, work } = ranks[at] as RankOfPath;
+  const { bound, name } = path.edgeOf(edge);
+  const span = at === to ? path.spanOf(edge) : { isWork: true, row: -1, name, start, end };
+  const isBetween = bound === 'cpu' && span.row < 0;
+  const text = work.names.text(span.name);
+  return { rank, bound, name: isBetween ? `before ${text}` : text, start, end, row: bound === 'cpu' ? span.row : -1, span };
 }
 
 /** Number of the step of median length, as its slowest rank takes it, of those that all ranks have. */

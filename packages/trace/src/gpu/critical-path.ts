@@ -153,6 +153,33 @@ export class RankPath {
     };
   }
 
+  /**
+   * The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. `row` tells spans
+   * of the host apart, −1 for work and for time between ops.
+   */
+  spanOf(edge: number): {
+    readonly isWork: boolean;
+    readonly row: number;
+    readonly name: number;
+    readonly start: number;
+    readonly end: number;
+  } {
+    const { kind: number, from, to } = this.#graph.edge(edge);
+    const kind = edgeKinds[number] as EdgeKind;
+    const inner = this.#rowOf(kind, from - this.#base, to - this.#base);
+    const { host, work, links } = this.#work;
+    const isWork = inner >= this.#hosts;
+    const { columns } = isWork ? work : host;
+    const row = isWork ? inner - this.#hosts : (links.topOp[inner] || links.topAnnotation[inner] || inner + 1) - 1;
+    return {
+      isWork,
+      row: isWork || kind === 'dependency' ? -1 : row,
+      name: columns.name[row] as number,
+      start: columns.start[row] as number,
+      end: columns.end[row] as number,
+    };
+  }
+
   /** The thread with most launches. */
   #launchingThread(): number {
     const { work, host } = this.#work;
@@ -392,9 +419,13 @@ export class RankPath {
 
   /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */
   #nameOf(kind: EdgeKind, from: number, to: number): number {
-    const row = (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
+    const row = this.#rowOf(kind, from, to);
     const { host, work } = this.#work;
     return (row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number;
+  }
+
+  #rowOf(kind: EdgeKind, from: number, to: number): number {
+    return (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
   }
 }
 

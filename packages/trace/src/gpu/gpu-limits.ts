@@ -25,6 +25,8 @@ export const gpuLimits = {
   gpuPathEventsMax: 4_000_000,
   /** Names on one critical path in the summary: the ones with most time on it. */
   gpuPathLinesMax: 16,
+  /** Pieces of the critical path that a page draws: the longest ones; the rest is counted. */
+  gpuPathSegmentsMax: 4096,
   /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */
   gpuStepLinesMax: 256,
   /** Kernels of one launching op that make up a sequence; an op that launches more is cut off there. */

@@ -75,9 +75,18 @@ export class GpuSink implements TraceSink {
       yield;
     }
     ranks.sort((a, b) => a.rank - b.rank);
-    const path = clusterPath(works);
+    yield;
+    const drawn = clusterPath(works);
+    const path = works.length > 1 ? drawn?.path : undefined;
     const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
-    this.#summary = { ranks, recommendations: advised, path, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
+    this.#summary = {
+      ranks,
+      recommendations: advised,
+      path,
+      segments: drawn?.segments,
+      leftOut: this.#record.leftOut,
+      htaCompatible: this.#htaCompatible,
+    };
     return this.#summary;
   }
 }

@@ -10,6 +10,7 @@ import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTab
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type OpTable, opTable } from './op-table.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import type { PathSegments } from './path-segments.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
 import type { RankRecord } from './record-work.ts';
 import {
@@ -85,6 +86,8 @@ export interface GpuSummary {
   readonly ranks: readonly GpuRank[];
   /** The critical path of one step across all ranks; undefined with one rank, or without a common step. */
   readonly path: ClusterPath | undefined;
+  /** The same in pieces, also for a single rank. */
+  readonly segments?: PathSegments | undefined;
   /** Events that were left out at a limit. */
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */

@@ -28,17 +28,27 @@ const windowsMax = 2 ** 16;
  * @example `all_reduce ${group}${collectiveNumber(sequence)}` // 'all_reduce dp#7'
  */
 export function collectiveNumber(sequence: number): string {
-  const back = fromEnd - sequence;
-  if (Number.isInteger(back) && back > 0 && back <= windowsMax * windowStep) {
-    const [window, place] = [Math.floor((back - 1) / windowStep), 1 + ((back - 1) % windowStep)];
-    if (place <= countMax) {
-      const file = window === 0 ? '' : window === 1 ? ' of the file before the last' : ` of the ${ordinal(window + 1)} last file`;
-      return place === 1 ? `, the last${file}` : `, ${ordinal(place)} from the end${file}`;
-    }
+  const counted = countedPlace(sequence);
+  if (counted !== undefined) {
+    const { window, place } = counted;
+    const file = window === 0 ? '' : window === 1 ? ' of the file before the last' : ` of the ${ordinal(window + 1)} last file`;
+    return place === 1 ? `, the last${file}` : `, ${ordinal(place)} from the end${file}`;
   }
   const part = Math.floor(sequence / repetition);
   if (part >= 1 && part <= repetitionsMax && sequence % repetition <= countMax) return `#${sequence % repetition}, part ${part + 1}`;
   return `#${sequence}`;
+}
+
+/** A collective in words: `all_reduce 7 of group dp`, or `all_reduce of group dp, 10th from the end`. */
+export const collectiveText = (op: string, group: string, sequence: number): string =>
+  countedPlace(sequence) === undefined ? `${op} ${sequence} of group ${group}` : `${op} of group ${group}${collectiveNumber(sequence)}`;
+
+/** The place of a collective counted from the end of a window: 1 for the last one of the window, window 0 for the last one; undefined for any other. */
+export function countedPlace(sequence: number): { readonly window: number; readonly place: number } | undefined {
+  const back = fromEnd - sequence;
+  if (!Number.isInteger(back) || back <= 0 || back > windowsMax * windowStep) return undefined;
+  const [window, place] = [Math.floor((back - 1) / windowStep), 1 + ((back - 1) % windowStep)];
+  return place <= countMax ? { window, place } : undefined;
 }
 
 function ordinal(count: number): string {

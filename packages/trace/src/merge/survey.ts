@@ -13,8 +13,10 @@ import {
   runningKey,
   type TableName,
 } from '@ranktrace/protocol';
-import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
+import { ClockSamples } from '../align/clock-samples.ts';
+import type { ClockEvidence } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
+import { ColumnTable } from '../model/column-table.ts';
 import { readCounts } from '../model/counts-text.ts';
 import type { EventCounts, ProcessTotals } from '../model/trace-sink.ts';
 import { PrunedParts } from './pruned-parts.ts';
@@ -46,7 +48,7 @@ export interface Survey {
   readonly watermarks: Float64Array;
 }
 
-/** Clock samples kept per rank: four hours at full rate, 16 MB of memory at most. */
+/** Clock samples kept per rank: four hours at full rate, 3 MB of memory at most. */
 const samplesMax = 65_536;
 
 /** Kinds that the recorder itself counts. */
@@ -60,12 +62,12 @@ export class SourceSurvey {
   #header: BatchHeader | undefined;
   #last: BatchHeader | undefined;
   #dropped = noneDropped;
-  readonly #samples: ClockSample[] = [];
+  readonly #samples = new ClockSamples();
   readonly #metadata = new Map<string, string>();
   #wallClock: ClockEvidence['wallClock'];
-  readonly #since: number[] = [];
-  readonly #watermarks: number[] = [];
-  readonly #readable: number[] = [];
+  /** By index of the batch. Filled rows never change, so surveys share them. */
+  readonly #batches = new ColumnTable({ since: 'f64', watermark: 'f64' });
+  readonly #readable = new ColumnTable({ index: 'u32' });
   readonly #pruned = new PrunedParts();
   #promised = Number.NEGATIVE_INFINITY;
   #heldBack = 0;
@@ -78,10 +80,11 @@ export class SourceSurvey {
   /** Reads the new batches of `source`, the same one in its current state; yields once per batch so that the caller can breathe. */
   *read(source: BatchSource): Generator<void, Survey | undefined> {
     this.#source = source;
-    for (let index = this.#since.length; index < source.count; index++) {
+    for (let index = this.#batches.length; index < source.count; index++) {
       const batch = source.batch(index, surveyed);
-      this.#since.push(batch?.header.since ?? this.#promised);
-      this.#watermarks.push(batch?.header.watermark ?? this.#promised);
+      const row = this.#batches.add();
+      this.#batches.columns.since[row] = batch?.header.since ?? this.#promised;
+      this.#batches.columns.watermark[row] = batch?.header.watermark ?? this.#promised;
       if (batch === undefined) continue;
       this.#add(index, batch);
       yield;
@@ -97,10 +100,11 @@ export class SourceSurvey {
     if (header.since !== undefined) this.#heldBack++;
     if (header.pruned !== undefined) this.#pruned.add(header.pruned);
     this.#promised = Math.max(this.#promised, header.watermark);
-    this.#readable.push(index);
+    const row = this.#readable.add();
+    this.#readable.columns.index[row] = index;
     collectSamples(batch, this.#samples);
     if (this.#samples.length > samplesMax) {
-      thin(this.#samples);
+      this.#samples.thin();
       this.#thinned++;
     }
     this.#wallClock ??= firstWallClock(batch);
@@ -115,7 +119,8 @@ export class SourceSurvey {
     const [header, last] = [this.#header, this.#last];
     if (header === undefined || last === undefined) return undefined;
     const { rank, host, epoch } = header;
-    const since = Float64Array.from(this.#since);
+    const { columns, length } = this.#batches;
+    const since = columns.since.subarray(0, length);
     const metadata = new Map(this.#metadata);
     metadata.delete(recordedKey);
     metadata.delete(capturedKey);
@@ -142,9 +147,9 @@ export class SourceSurvey {
       from: header.watermark,
       heldBack: this.#heldBack,
       thinned: this.#thinned,
-      order: inOrder(Uint32Array.from(this.#readable), since),
+      order: inOrder(this.#readable.columns.index.subarray(0, this.#readable.length), since),
       since,
-      watermarks: Float64Array.from(this.#watermarks),
+      watermarks: columns.watermark.subarray(0, length),
     };
   }
 }
@@ -153,23 +158,12 @@ export class SourceSurvey {
 function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
   const at = (place: number): number => since[readable[place] as number] as number;
   for (let place = 1; place < readable.length; place++) {
-    if (at(place) < at(place - 1)) return readable.sort((a, b) => (since[a] as number) - (since[b] as number) || a - b);
+    if (at(place) < at(place - 1)) return readable.slice().sort((a, b) => (since[a] as number) - (since[b] as number) || a - b);
   }
   return readable;
 }
 
-/** Keeps the sample with the shorter round trip of every two neighbours: a run of any length keeps as many, spread over all of it. */
-function thin(samples: ClockSample[]): void {
-  const way = ({ sent, received }: ClockSample): number => received - sent;
-  let kept = 0;
-  for (let index = 0; index < samples.length; index += 2) {
-    const [one, other] = [samples[index] as ClockSample, samples[index + 1]];
-    samples[kept++] = other !== undefined && way(other) < way(one) ? other : one;
-  }
-  samples.length = kept;
-}
-
-function collectSamples(batch: Batch, samples: ClockSample[]): void {
+function collectSamples(batch: Batch, samples: ClockSamples): void {
   const { columns, length } = batch.tables.clockSamples;
   for (let row = 0; row < length; row++) {
     const epoch = batch.strings[columns.hostEpoch[row] as number] as string;

@@ -158,7 +158,7 @@ class NdtimelineReader {
   #placeOf(others: number): EventOfStep | undefined {
     if (others === 0) return undefined;
     if (this.#places.has(others)) return this.#places.get(others);
-    const given = JSON.parse(`{${this.#table.strings.get(others)}}`) as Readonly<Record<string, unknown>>;
+    const given = JSON.parse(`{${this.#table.arguments.get(others)}}`) as Readonly<Record<string, unknown>>;
     const { step, seq_id: sequence, mb_id: microbatch } = given;
     const place = !isCount(step)
       ? undefined

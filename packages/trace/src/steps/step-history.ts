@@ -82,6 +82,11 @@ export class StepHistory {
     return this.#size === 0 ? undefined : [this.#least, this.#greatest];
   }
 
+  /** Start of the step with the least number, ns; undefined without steps. */
+  get firstStart(): number | undefined {
+    return this.#size === 0 ? undefined : this.#starts[0];
+  }
+
   /** Lengths of all steps, ns: accurate to 1 %, exact for up to 256 of them. */
   get lengths(): Pick<QuantileSketch, 'quantiles' | 'most'> {
     return this.#lengths;

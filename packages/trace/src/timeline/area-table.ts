@@ -6,6 +6,7 @@
 
 import type { AreaRow, AreaTable } from '@ranktrace/protocol';
 import { CounterTrack } from './counter-track.ts';
+import { Enclosing } from './enclosing.ts';
 import { placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
 import { kindIndex, kindMask, kindOf } from './span-log.ts';
@@ -45,7 +46,7 @@ export function* areaTable(
     const { track } = window;
     const { rank } = track.process.process;
     // The latest span on each line, its end, and its entry.
-    const around: { line: Line; until: number }[] = [];
+    const around = new Enclosing<{ line: Line; until: number }>();
     for (let block = 0; block < track.log.blocks; block++) {
       if (!window.holds(block)) continue;
       window.visit(block, (columns, row, event, start, end) => {
@@ -73,9 +74,9 @@ export function* areaTable(
         }
         if (kind === kindIndex.instant) return;
         const depth = columns.depth[row] as number;
-        const parent = depth === 0 ? undefined : around[depth - 1];
+        const parent = around.around(depth, start);
         if (parent !== undefined && parent.until > start) parent.line.self -= Math.min(end, parent.until) - start;
-        around[depth] = { line, until: end };
+        around.put(depth, { line, until: end });
       });
       done += track.log.rowsOf(block);
       yield { done, total };

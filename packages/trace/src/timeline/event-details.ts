@@ -1,11 +1,12 @@
 // Everything known about one event, in reading order, with its other sides.
 
-import type { EventDetails } from '@ranktrace/protocol';
+import { type EventDetails, frameLine } from '@ranktrace/protocol';
 import { displayName, displayText } from '../model/shown-name.ts';
 import { CounterTrack } from './counter-track.ts';
 import type { Detail } from './detail-store.ts';
 import { boundAt, lengthOf, placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
+import { launchedBy, launchesOf } from './launches.ts';
 import { partnersOf } from './partners.ts';
 import { asyncBit, instantKind, kindMask, kindOf, pairBit } from './span-log.ts';
 import { SpanTrack } from './span-track.ts';
@@ -59,10 +60,12 @@ function spanDetails(parts: IndexParts, tracks: readonly TrackTimeline[], track:
     isAsync: (bits & asyncBit) !== 0,
     self,
     bound: boundAt(process.process, place.start),
-    fields: fieldsOf(details),
+    fields: fieldsOf(parts, details),
     stack: stackOf(details),
     partners,
     partnersMissing: missing.sort((a, b) => a - b),
+    launchedBy: launchedBy(parts.names, track, block, row),
+    ...launchesOf(parts.names, track, block, row),
   };
 }
 
@@ -104,10 +107,13 @@ function counterDetails(parts: IndexParts, track: CounterTrack, event: number): 
     isAsync: false,
     self: null,
     bound: boundAt(process.process, start),
-    fields: [['value', shown], ...fieldsOf(details)],
+    fields: [['value', shown], ...fieldsOf(parts, details)],
     stack: stackOf(details),
     partners: [],
     partnersMissing: [],
+    launchedBy: [],
+    launched: [],
+    launchedLeftOut: 0,
   };
 }
 
@@ -116,13 +122,16 @@ const stackKey = 'Call stack';
 const repeated: ReadonlySet<string> = new Set([stackKey, 'op']);
 const phaseKey = 'phaseNs.';
 
-function fieldsOf(details: readonly Detail[]): (readonly [string, string])[] {
+function fieldsOf({ groups }: IndexParts, details: readonly Detail[]): (readonly [string, string])[] {
   const fields: (readonly [string, string])[] = [];
+  const group = details.find(([key]) => key === 'group')?.[1];
   for (const [key, value] of details) {
     if (repeated.has(key)) continue;
     if (typeof value === 'number' && key.startsWith(phaseKey))
       fields.push([displayName(`phase ${key.slice(phaseKey.length)}`), inMs(value)]);
     else if (typeof value === 'number' && key === 'overheadNs') fields.push(['overhead', inMs(value)]);
+    else if (typeof value === 'number' && key === 'sequence' && typeof group === 'string')
+      fields.push([key, groups.numberText(group, value)]);
     else fields.push([displayName(key), displayText(String(value), timelineLimits.timelineFieldCharsMax)]);
   }
   return fields;
@@ -147,7 +156,7 @@ function selfTime(track: SpanTrack, block: number, row: number): number | null {
   const from = start[row] as number;
   const size = lengthOf(track, block, row);
   const line = (depth[row] as number) + 1;
-  if (line > timelineLimits.timelineDepthMax) return null;
+  if (line % frameLine > timelineLimits.timelineDepthMax || line % frameLine === 0) return null;
   let covered = 0;
   let read = 0;
   for (let each = 0; each < log.blocks; each++) {

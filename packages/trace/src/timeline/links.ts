@@ -6,6 +6,7 @@
 import type { Links } from '@ranktrace/protocol';
 import { boundAt } from './event-place.ts';
 import { isFarSide, type LinkKind, linkKindOf } from './flow-rows.ts';
+import { launchLinks } from './launches.ts';
 import { SpanTrack } from './span-track.ts';
 import { timelineLimits } from './timeline-limits.ts';
 import type { TrackTimeline } from './track-timeline.ts';
@@ -23,10 +24,11 @@ interface Side {
 
 /** `from`, `until`: trace time, ns. */
 export function linksBetween(tracks: readonly TrackTimeline[], from: number, until: number): Links {
-  const spans = tracks.filter((track) => track instanceof SpanTrack).filter((track) => track.log.flowsInAll > 0);
+  const all = tracks.filter((track) => track instanceof SpanTrack);
+  const spans = all.filter((track) => track.log.flowsInAll > 0);
   const many = countInside(spans, from, until);
   if (many.events > timelineLimits.timelineLinkedEventsMax || many.blocks > timelineLimits.timelineLinkBlocksMax) {
-    return { links: [], leftOut: many.events };
+    return { links: launchLinks(all, from, until), leftOut: many.events };
   }
   const byFlow = new Map<string, { readonly kind: LinkKind; readonly sides: Side[] }>();
   let events = 0;
@@ -55,6 +57,7 @@ export function linksBetween(tracks: readonly TrackTimeline[], from: number, unt
   }
   const links: Link[] = [];
   for (const { kind, sides } of byFlow.values()) if (sides.length > 1) addLinks(links, kind, sides);
+  links.push(...launchLinks(all, from, until));
   links.sort((a, b) => a.from.time - b.from.time);
   return { links, leftOut: Math.max(0, events - timelineLimits.timelineLinkedEventsMax) };
 }

@@ -16,6 +16,9 @@ export class NameTable {
   /** Names that are shown cut or escaped; a bounded cache, so that hostile ones cost time, not memory. */
   readonly #altered = new Map<string, number>();
   #alteredChars = 0;
+  /** Names in the recording of events that are shown by another one, lower case and as they are. */
+  readonly #aliases = new Map<number, Map<string, string>>();
+  #aliasCount = 0;
   #counts = new Float64Array(64);
   #totals = new Float64Array(64);
 
@@ -48,6 +51,24 @@ export class NameTable {
     if (index >= stepBit) return;
     (this.#counts[index] as number) += events;
     (this.#totals[index] as number) += length;
+  }
+
+  /** Notes that events shown by a name have this one in the recording. */
+  alias(index: number, name: string): void {
+    let aliases = this.#aliases.get(index);
+    if (this.#aliasCount >= timelineLimits.timelineAliasesMax) return;
+    if (aliases === undefined) {
+      aliases = new Map();
+      this.#aliases.set(index, aliases);
+    }
+    if (aliases.size >= timelineLimits.timelineAliasesPerNameMax || aliases.has(name)) return;
+    aliases.set(name, displayName(name));
+    this.#aliasCount++;
+  }
+
+  /** Further names by which a name's events are known, as they are shown. */
+  aliasesOf(index: number): Iterable<string> {
+    return this.#aliases.get(index)?.values() ?? [];
   }
 
   countOf(index: number): number {

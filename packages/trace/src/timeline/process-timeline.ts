@@ -43,6 +43,8 @@ export class ProcessTimeline {
   #until = Number.NEGATIVE_INFINITY;
   #advanced = Number.NEGATIVE_INFINITY;
   #ended = false;
+  /** Lanes of the memory counters, by type of device. */
+  readonly #memoryLanes = new Map<number, TraceLane>();
   /** Whether an event came before a time up to which all was announced as complete. */
   #hasLate = false;
   #gaps: ViewGap[] = [];
@@ -144,12 +146,13 @@ export class ProcessTimeline {
       return;
     }
     track.add(event);
+    if (event.kind === 'instant' && event.name === memoryName) this.#addMemory(event);
     if (start < this.#advanced && event.kind !== 'step' && event.state !== 'close') this.#hasLate = true;
     if (start < this.#from) this.#from = start;
     const end = start + event.length;
     if (end > this.#until && end < Number.POSITIVE_INFINITY) this.#until = end;
     else if (start > this.#until) this.#until = start;
-    if (event.kind === 'collective') this.#seeGroup(event.group);
+    if (event.kind === 'collective') this.#seeCollective(event);
     else if (event.kind === 'step') this.steps.add(event.step, start, event.length, event.phases);
   }
 
@@ -262,11 +265,30 @@ export class ProcessTimeline {
     return this.#track;
   }
 
-  #seeGroup(group: string): void {
+  /** Sums of allocated memory, which torch.profiler reports as marks, are a counter as well. */
+  #addMemory(event: TraceEvent): void {
+    const [device, value] = [event.arguments?.get('Device Type'), event.arguments?.get('Total Allocated')];
+    if (typeof device !== 'number' || typeof value !== 'number') return;
+    let lane = this.#memoryLanes.get(device);
+    if (lane === undefined) {
+      if (this.#memoryLanes.size >= timelineLimits.timelineMemoryDevicesMax) return;
+      const name = `Memory allocated · ${device === 0 ? 'host' : 'device'}${device > 1 ? ` of type ${device}` : ''}`;
+      lane = { index: 0, process: event.lane.process, kind: 'counter', name, tid: 0, overflow: 0, unit: 'B' };
+      this.#memoryLanes.set(device, lane);
+    }
+    if (!this.#byLane.has(lane)) this.lane(lane);
+    this.#byLane.get(lane)?.add({ ...event, kind: 'counter', lane, name: lane.name, category: '', value, arguments: undefined });
+  }
+
+  #seeCollective({ group, sequence }: TraceEvent): void {
+    this.#parts.groups.count(group, sequence);
     if (this.#groups.has(group)) return;
     if (this.#groups.size < timelineLimits.timelineGroupsMax) this.#groups.add(group);
     this.#parts.groups.see(group, this.#process.rank);
   }
 }
+
+/** Name of torch.profiler's marks at each allocation and release. */
+const memoryName = '[memory]';
 
 const lineOf = ({ kind, tid, overflow, unit, name }: TraceLane): string => `${kind} ${tid} ${overflow} ${unit} ${name}`;

@@ -1,6 +1,7 @@
 // The ranks seen in each group's collectives, and the parallel axis that a group's name suggests.
 
 import type { ViewGroup } from '@ranktrace/protocol';
+import { collectiveNumber, countedPlace } from '../match/collective-number.ts';
 import { displayName } from '../model/shown-name.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
@@ -21,6 +22,8 @@ export class RankGroups {
   revision = 0;
   readonly #ranks = new Map<string, Set<number>>();
   #members = 0;
+  /** By group and window: the greatest place from the end, which is the number of collectives. */
+  readonly #counted = new Map<string, Map<number, number>>();
 
   see(group: string, rank: number): void {
     let ranks = this.#ranks.get(group);
@@ -33,6 +36,31 @@ export class RankGroups {
     ranks.add(rank);
     this.#members++;
     this.revision++;
+  }
+
+  /** Notes a collective's number, where it was counted from the end of a window. */
+  count(group: string, sequence: number): void {
+    const counted = countedPlace(sequence);
+    if (counted === undefined) return;
+    let windows = this.#counted.get(group);
+    if (windows === undefined) {
+      if (this.#counted.size >= timelineLimits.timelineGroupsMax) return;
+      windows = new Map();
+      this.#counted.set(group, windows);
+    }
+    const known = windows.get(counted.window);
+    if (known === undefined && windows.size >= timelineLimits.timelineGroupWindowsMax) return;
+    if (counted.place > (known ?? 0)) windows.set(counted.window, counted.place);
+  }
+
+  /** A collective's number for people: `#7`; counted from the end of a window, its place there: `#28 of 42`. */
+  numberText(group: string, sequence: number): string {
+    const counted = countedPlace(sequence);
+    const all = counted === undefined ? undefined : this.#counted.get(group)?.get(counted.window);
+    if (counted === undefined || all === undefined) return collectiveNumber(sequence).replace(/^, /, '');
+    const inWindow =
+      counted.window === 0 && this.#counted.get(group)?.size === 1 ? '' : collectiveNumber(sequence).replace(/^.*?( of |$)/, '$1');
+    return `#${all - counted.place + 1} of ${all}${inWindow}`;
   }
 
   /** Ranks seen in a group. */

@@ -11,6 +11,8 @@ export const spanColumns = {
   detail: 'f64',
   flowHigh: 'u32',
   flowLow: 'u32',
+  /** Correlation of a call with the device work that it launches; 0 for none. */
+  launch: 'u32',
   name: 'u32',
   category: 'u16',
   depth: 'u8',
@@ -47,6 +49,9 @@ export class SpanLog extends BlockLog<typeof spanColumns> {
   flowRows = 0;
   openRows = 0;
   #allFlows = 0;
+  /** Least and greatest correlation in each finished block; those of the unfinished one. A driver counts them up, so few blocks hold one. */
+  readonly #launchRanges: (readonly [number, number] | undefined)[] = [];
+  #launches: [number, number] | undefined;
 
   constructor(cache: BlockCache) {
     super(cache, spanColumns);
@@ -55,6 +60,19 @@ export class SpanLog extends BlockLog<typeof spanColumns> {
   /** Rows with a flow in all blocks. */
   get flowsInAll(): number {
     return this.#allFlows + this.flowRows;
+  }
+
+  /** Notes a correlation of the unfinished block. */
+  sawLaunch(correlation: number): void {
+    const range = this.#launches;
+    if (range === undefined) this.#launches = [correlation, correlation];
+    else if (correlation < range[0]) range[0] = correlation;
+    else if (correlation > range[1]) range[1] = correlation;
+  }
+
+  /** The least and the greatest correlation in a block; undefined without any. */
+  launchesOf(block: number): readonly [number, number] | undefined {
+    return block === this.finished ? this.#launches : this.#launchRanges[block];
   }
 
   flowsOf(block: number): number {
@@ -70,9 +88,11 @@ export class SpanLog extends BlockLog<typeof spanColumns> {
   finishInto(level: number): void {
     this.#flows.push(this.flowRows);
     this.#entries.push(level);
+    this.#launchRanges.push(this.#launches);
     this.#allFlows += this.flowRows;
     this.finish(this.openRows > 0 ? patched : []);
     this.flowRows = 0;
     this.openRows = 0;
+    this.#launches = undefined;
   }
 }

@@ -5,8 +5,11 @@
 //
 // Levels get an event once its block is finished; the unfinished block is read row by row, and open events are shown from the list of open
 // spans alone.
+//
+// Frames of Python have lines of their own (`frameLine` and below), so that a page can leave them out; they are around the ops all the same
+// (enclosing.ts).
 
-import { pairOf, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
+import { frameLine, pairOf, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { IndexParts } from './index-parts.ts';
@@ -22,12 +25,16 @@ import { TrackTimeline } from './track-timeline.ts';
 interface OpenSpanItem extends OpenItem {
   /** Its line in the nesting, which may be deeper than shown; −1 if it was not remembered. */
   readonly line: number;
+  readonly isFrame: boolean;
 }
 
 /** Finished blocks searched for the depth of a late event. */
 const lateBlocks = 8;
 /** Margin around a window on the own clock, ns: the inverse of a clock is exact up to rounding. */
 const slackNs = 4;
+
+/** Category of torch.profiler's frames of Python. */
+const frameCategory = 'python_function';
 
 const flow64 = new BigUint64Array(1);
 const flow32 = new Uint32Array(flow64.buffer);
@@ -36,10 +43,13 @@ export class SpanTrack extends TrackTimeline {
   log: SpanLog;
   #levels: SpanLevels;
   #nesting = new Nesting();
+  #frameNesting = new Nesting();
   #open: OpenSpanItem[] = [];
   #depth = 1;
-  /** Start of the last event that came in order. */
+  #frameDepth = 0;
+  /** Start of the last event, and of the last frame, that came in order. */
   #last = Number.NEGATIVE_INFINITY;
+  #lastFrame = Number.NEGATIVE_INFINITY;
   /** Latest end that is known. */
   #end = Number.NEGATIVE_INFINITY;
 
@@ -55,6 +65,10 @@ export class SpanTrack extends TrackTimeline {
 
   override get depth(): number {
     return this.#depth;
+  }
+
+  override get frameDepth(): number {
+    return this.#frameDepth;
   }
 
   override get range(): readonly [number, number] {
@@ -77,12 +91,21 @@ export class SpanTrack extends TrackTimeline {
     const name = event.kind === 'step' ? names.ofStep(event.name, event.step) : names.indexOf(event.name);
     const isAltered = names.isAltered;
     names.count(name, 1, isOpen ? 0 : size);
+    if (event.kind === 'collective') this.#noteAlias(name, event);
     const end = isOpen ? Number.POSITIVE_INFINITY : start + size;
-    const line = start < this.#last ? this.#lateLine(start, end) : this.#nesting.at(start);
-    if (start > this.#last) this.#last = start;
-    const isRemembered = !isInstant && end > this.#last && this.#nesting.push(line, end);
-    const depth = Math.min(line, timelineLimits.timelineDepthMax);
-    if (depth >= this.#depth) this.#depth = depth + 1;
+    const isFrame = event.category === frameCategory;
+    const nesting = isFrame ? this.#frameNesting : this.#nesting;
+    const last = isFrame ? this.#lastFrame : this.#last;
+    const line = start < last ? this.#lateLine(start, end, isFrame) : nesting.at(start);
+    if (start > last) {
+      if (isFrame) this.#lastFrame = start;
+      else this.#last = start;
+    }
+    const isRemembered = !isInstant && end > Math.max(last, start) && nesting.push(line, end);
+    const ownDepth = Math.min(line, timelineLimits.timelineDepthMax);
+    if (isFrame) this.#frameDepth = Math.max(this.#frameDepth, ownDepth + 1);
+    else if (ownDepth >= this.#depth) this.#depth = ownDepth + 1;
+    const depth = isFrame ? frameLine + ownDepth : ownDepth;
     const { log } = this;
     const row = log.next();
     const { columns } = log;
@@ -95,12 +118,13 @@ export class SpanTrack extends TrackTimeline {
     columns.kind[row] = kind;
     columns.detail[row] = isAltered || hasArguments(event) ? this.#report(event, isAltered) : 0;
     this.#setFlow(row, event.flow);
+    this.#setLaunch(row, event);
     log.cover(start, isOpen ? start : end);
     if (!isOpen && end > this.#end) this.#end = end;
     if (isOpen) {
       log.openRows++;
       const number = log.length;
-      this.#open.push({ start, name, event: number, depth, kind: kind & kindMask, line: isRemembered ? line : -1 });
+      this.#open.push({ start, name, event: number, depth, kind: kind & kindMask, line: isRemembered ? line : -1, isFrame });
     }
     if (++log.rows >= this.parts.blockRows) this.#finishBlock();
   }
@@ -125,8 +149,9 @@ export class SpanTrack extends TrackTimeline {
     this.log = new SpanLog(this.parts.cache);
     this.#levels = new SpanLevels(this.parts.cache);
     this.#nesting = new Nesting();
+    this.#frameNesting = new Nesting();
     this.#open = [];
-    this.#last = this.#end = Number.NEGATIVE_INFINITY;
+    this.#last = this.#lastFrame = this.#end = Number.NEGATIVE_INFINITY;
   }
 
   /** Puts the events that overlap a window into `items`, merged to at most `grain`. */
@@ -186,16 +211,33 @@ export class SpanTrack extends TrackTimeline {
     this.log.flowRows++;
   }
 
+  /** A collective is shown by its op; its file calls it by its kernel. */
+  #noteAlias(name: number, event: TraceEvent): void {
+    const given = event.arguments?.get('event');
+    if (typeof given === 'string' && given !== event.name) this.parts.names.alias(name, given);
+  }
+
+  #setLaunch(row: number, event: TraceEvent): void {
+    const given = event.arguments?.get('correlation');
+    const launch = typeof given === 'number' && given > 0 && given < 2 ** 32 && Number.isInteger(given) ? given : 0;
+    this.log.columns.launch[row] = launch;
+    if (launch > 0) this.log.sawLaunch(launch);
+  }
+
   /** A line free of remembered overlaps, for an event that comes after later ones. */
-  #lateLine(start: number, end: number): number {
+  #lateLine(start: number, end: number, isFrame: boolean): number {
     const { log } = this;
-    let line = end > this.#last ? this.#nesting.at(this.#last) : 0;
+    const base = isFrame ? frameLine : 0;
+    const [last, nesting] = isFrame ? [this.#lastFrame, this.#frameNesting] : [this.#last, this.#nesting];
+    let line = end > last ? nesting.at(last) : 0;
     for (let block = log.blocks - 1; block >= 0 && block >= log.finished - lateBlocks; block--) {
       if (log.from(block) >= end) continue;
       const { start: starts, length, depth, kind } = log.read(block);
       for (let row = log.rowsOf(block) - 1; row >= 0; row--) {
-        if ((starts[row] as number) >= end || (depth[row] as number) < line || ((kind[row] as number) & kindMask) === instantKind) continue;
-        if (!((starts[row] as number) + (length[row] as number) <= start)) line = (depth[row] as number) + 1;
+        const own = (depth[row] as number) - base;
+        if (own < line || own >= frameLine || (starts[row] as number) >= end || ((kind[row] as number) & kindMask) === instantKind)
+          continue;
+        if (!((starts[row] as number) + (length[row] as number) <= start)) line = own + 1;
       }
     }
     return line;
@@ -240,7 +282,7 @@ export class SpanTrack extends TrackTimeline {
     this.#open.splice(at, 1);
     this.parts.names.count(open.name, 0, size);
     const end = open.start + size;
-    if (open.line >= 0) this.#nesting.setEnd(open.line, end);
+    if (open.line >= 0) (open.isFrame ? this.#frameNesting : this.#nesting).setEnd(open.line, end);
     const { log } = this;
     const block = log.blockOf(open.event);
     const row = open.event - log.first(block);

@@ -1,8 +1,8 @@
 import { type AreaTable, type FlameNode, nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
-import { MemoryBlocks } from './block-store.ts';
 import { Timeline } from './timeline.ts';
 
 interface Given {
@@ -173,6 +173,38 @@ describe('flame', () => {
         expect(root.total).toBe(root.children.reduce((sum, { total }) => sum + total, 0));
       }),
       { seed: 32, numRuns: 60 },
+    );
+  });
+});
+
+describe('a flame graph that is split', () => {
+  it('has a node for each rank, for each device, or for each device of each rank, and the same total', () => {
+    const timeline = new Timeline({ blocks: new MemoryBlocks() });
+    for (const rank of [0, 1]) {
+      const process = traceProcess({ index: rank + 1, rank });
+      const added = timeline.addProcess(process);
+      const [main, stream] = [
+        traceLane({ index: 1, process }),
+        traceLane({ index: 2, process, kind: 'stream', name: `GPU ${rank} · stream 7` }),
+      ];
+      const span = (lane: typeof main, name: string, start: number, length: number): void =>
+        added.event(traceEvent({ lane, name, start: traceTime(start), length: nanos(length) }));
+      span(main, 'forward', 0, 100 + rank);
+      span(main, 'mm', 10, 20);
+      span(stream, 'gemm', 15, 40);
+      added.end();
+    }
+    const shape = ({ name, total, self, children }: FlameNode): string =>
+      `${name} ${total}${self === 0 ? '' : ` (${self})`}${children.length === 0 ? '' : ` [${children.map(shape).join(', ')}]`}`;
+    const split = (by?: 'rank' | 'device' | 'both'): string => shape(run(timeline.flame(0, 1000, [], by)));
+    expect(split()).toBe(' 281 [forward 201 (161) [mm 40 (40)], gemm 80 (80)]');
+    expect(split('rank')).toBe(
+      ' 281 [rank 1 141 [forward 101 (81) [mm 20 (20)], gemm 40 (40)], rank 0 140 [forward 100 (80) [mm 20 (20)], gemm 40 (40)]]',
+    );
+    expect(split('device')).toBe(' 281 [host 201 [forward 201 (161) [mm 40 (40)]], GPU 0 40 [gemm 40 (40)], GPU 1 40 [gemm 40 (40)]]');
+    expect(split('both')).toBe(
+      ' 281 [rank 1 141 [host 101 [forward 101 (81) [mm 20 (20)]], GPU 1 40 [gemm 40 (40)]], ' +
+        'rank 0 140 [host 100 [forward 100 (80) [mm 20 (20)]], GPU 0 40 [gemm 40 (40)]]]',
     );
   });
 });

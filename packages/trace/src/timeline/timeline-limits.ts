@@ -13,8 +13,8 @@ export const timelineLimits = {
   timelineTracksMax: 32_768,
   /** Spans of one track that have not ended; further ones are shown as instants. */
   timelineOpenSpansMax: 16_384,
-  /** Spans inside each other that have lines of their own; deeper ones share the last line. */
-  timelineDepthMax: 255,
+  /** Spans, and frames of Python, inside each other that have lines of their own; deeper ones share the last line. */
+  timelineDepthMax: 127,
   /** Spans around a place that a track remembers while it is read, whatever line they are shown on. */
   timelineNestingMax: 4096,
   /** Distinct shown names of a run; events with further ones appear under one stand-in. */
@@ -27,6 +27,14 @@ export const timelineLimits = {
   timelineDetailKeysMax: 4096,
   /** All details of one event beside its columns; the rest is left out. */
   timelineDetailCharsMax: 131_072,
+  /** Types of devices of one process whose memory has a counter. */
+  timelineMemoryDevicesMax: 16,
+  /** Further names by which one shown name is found, such as the kernels of a collective; others are not found by them. */
+  timelineAliasesPerNameMax: 8,
+  /** The same, of all names together. */
+  timelineAliasesMax: 16_384,
+  /** Windows (files of a rank) in which a group's collectives are counted. */
+  timelineGroupWindowsMax: 64,
   /** Gaps of one process; when there are more, the last two become one. */
   timelineGapsMax: 1024,
   /** Groups of ranks in a run; further ones are left out. */
@@ -41,6 +49,16 @@ export const timelineLimits = {
   timelineLinkedEventsMax: 4096,
   /** Blocks read for the arrows of a window; where there are more, the events are counted and have no arrows. */
   timelineLinkBlocksMax: 512,
+  /** Blocks read to find what a call launched, or the call that launched some work; launches in further blocks are not found. */
+  timelineLaunchBlocksMax: 256,
+  /** Launches listed with one event; the rest is counted. */
+  timelineLaunchesMax: 16,
+  /** Launches in a window that have arrows; where there are more, none has. */
+  timelineLaunchLinksMax: 256,
+  /** Blocks read to find the events on the critical path; events in further ones are not linked. */
+  timelinePathBlocksMax: 1024,
+  /** Blocks searched back from a call for the spans around it. */
+  timelineAroundBlocksMax: 8,
   /** Blocks read to find a span's own time without the spans inside it; where there are more, it has none. */
   timelineSelfBlocksMax: 64,
   /** Lines of an area's table, the largest; the rest is counted and left out. */

@@ -1,9 +1,9 @@
 import { nanos, openBit, type SpanTile, tileWidth, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type BlockStore, MemoryBlocks } from '../model/block-store.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
-import { type BlockStore, MemoryBlocks } from './block-store.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 import { instantKind, kindIndex } from './span-log.ts';
 import { Timeline } from './timeline.ts';

@@ -5,15 +5,29 @@
 //
 // Invariant: memory per event is bounded by its block's description; everything else is in the store.
 
-import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
+import type {
+  AreaTable,
+  EventDetails,
+  EventPlace,
+  FlameNode,
+  FlameSplit,
+  Links,
+  SearchResult,
+  Tile,
+  TileKey,
+  ViewGroup,
+  ViewPath,
+} from '@ranktrace/protocol';
+import type { PathSegments } from '../gpu/path-segments.ts';
+import type { BlockStore } from '../model/block-store.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
-import type { BlockStore } from './block-store.ts';
 import { eventDetails } from './event-details.ts';
 import { findEvents } from './find-events.ts';
 import { flameTree } from './flame-tree.ts';
 import { IndexParts } from './index-parts.ts';
 import { linksBetween } from './links.ts';
+import { locatedPath } from './locate-path.ts';
 import type { NameTable } from './name-table.ts';
 import { ProcessTimeline } from './process-timeline.ts';
 import { searchNames } from './search-names.ts';
@@ -78,6 +92,16 @@ export class Timeline {
     return Number.isFinite(until) ? until : 0;
   }
 
+  /** Begin of the first step of any process, trace time; undefined without steps. */
+  get firstStep(): number | undefined {
+    let first: number | undefined;
+    for (const { steps, clock } of this.#processes) {
+      const start = steps.firstStart;
+      if (start !== undefined) first = Math.min(first ?? Number.POSITIVE_INFINITY, clock.toTrace(start));
+    }
+    return first;
+  }
+
   /** Grows whenever the result of `groups()` changes. */
   get groupsRevision(): number {
     return this.#parts.groups.revision + this.#processes.length;
@@ -128,8 +152,13 @@ export class Timeline {
   }
 
   /** The same events as a call tree. */
-  flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
-    return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  flame(from: number, until: number, tracks: readonly number[], split?: FlameSplit): Generator<ViewProgress, FlameNode> {
+    return flameTree(this.#parts, this.#chosen(tracks), from, until, split);
+  }
+
+  /** The critical path of an analysis with the events that it leads through. */
+  path(path: PathSegments): ViewPath {
+    return locatedPath(this.#parts.names, this.#processes, path);
   }
 
   /** Names that contain `text` in any case, with their counts. */

@@ -27,6 +27,11 @@ export abstract class TrackTimeline {
   /** Number of lines that nested spans take. */
   abstract get depth(): number;
 
+  /** Number of lines that frames of Python take, below `frameLine`. */
+  get frameDepth(): number {
+    return 0;
+  }
+
   /** Least and greatest value of a counter. */
   abstract get range(): readonly [low: number, high: number];
 
@@ -51,6 +56,7 @@ export abstract class TrackTimeline {
       overflow: lane.overflow,
       unit: displayName(lane.unit),
       depth: this.depth,
+      frameDepth: this.frameDepth,
       events: this.events,
       low,
       high,

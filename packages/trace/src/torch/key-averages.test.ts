@@ -36,6 +36,7 @@ function averagesOf(text: string): KeyAveragesSink {
     const states = state as TraceEvent['state'];
     sink.event(eventOf(lane, kind as TraceEvent['kind'], states, name as string, Number(start), Number(end || start)));
   }
+  sink.end();
   return sink;
 }
 
@@ -165,6 +166,7 @@ describe('self time', () => {
     report(beside, 'gc', 300, 301);
     sink.event(eventOf(thread, 'span', 'close', 'run', 0, 400));
     report(beside, 'gc', 500, 503);
+    sink.end();
     const self = Object.fromEntries(sink.averages.map((row) => [row.key, row.self]));
     expect(self).toEqual({ elsewhere: 1000, run: 309, forward: 60, load: 155, op: 20, gc: 39 });
   });
@@ -229,6 +231,7 @@ describe('self time', () => {
           });
           rows.sort((a, b) => a.at - b.at || b.close - a.close || a.order - b.order);
           for (const { row } of rows) sink.event(row);
+          sink.end();
           const covered = new Set(on.flatMap(({ start, length }) => Array.from({ length }, (_, tick) => start + tick))).size;
           const { averages } = sink;
           expect(averages.reduce((sum, { self }) => sum + self, 0)).toBe(covered);

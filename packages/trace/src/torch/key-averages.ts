@@ -1,14 +1,8 @@
-// Key averages: calls, total and self time per name, as in torch.profiler's table. A sink on the merged events.
-//
-// Self time is a span's length less that of the spans directly inside it on its lane. Lanes nest properly, so one stack a lane is enough:
-//
-//   lane   A ─────────────────     self(A) = A − B − C
-//            B ─────   C ───
-//
-// Garbage collections have a lane beside their thread's own, yet count as nested in the span that they interrupted.
+// Key averages: calls, total and self time per name, as in torch.profiler's table. A sink on the merged events; model/nested-times.ts knows what lies
+// inside of what.
 
-import { collectionsSuffix, type Nanos, nanos } from '@ranktrace/protocol';
-import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
+import { type Nanos, nanos } from '@ranktrace/protocol';
+import { NestedTimes } from '../model/nested-times.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** All spans of one name and kind; times in ns. */
@@ -30,15 +24,6 @@ interface Totals {
   self: number;
 }
 
-interface Frame {
-  readonly totals: Totals;
-  readonly start: number;
-  /** Infinity while unknown. */
-  end: number;
-  /** Time of direct children while the end is unknown: subtracted once it is known, and never if it stays unknown. */
-  inside: number;
-}
-
 export class KeyAveragesSink implements TraceSink {
   readonly #totals = {
     span: new Map<string, Totals>(),
@@ -46,9 +31,10 @@ export class KeyAveragesSink implements TraceSink {
     collective: new Map<string, Totals>(),
     rpc: new Map<string, Totals>(),
   };
-  readonly #stacks: Frame[][] = [];
-  /** Lanes of threads, by process. */
-  readonly #threads = new Map<TraceProcess, TraceLane[]>();
+  readonly #nested = new NestedTimes<Totals>((totals, _lane, length, self) => {
+    totals.total += length;
+    totals.self += self;
+  });
 
   /** Processes that the averages cover. */
   processes: readonly TraceProcess[] = [];
@@ -58,11 +44,7 @@ export class KeyAveragesSink implements TraceSink {
   }
 
   lane(lane: TraceLane): void {
-    this.#stacks[lane.index] = [];
-    if (lane.kind !== 'thread') return;
-    const threads = this.#threads.get(lane.process);
-    if (threads === undefined) this.#threads.set(lane.process, [lane]);
-    else threads.push(lane);
+    this.#nested.lane(lane);
   }
 
   event(event: TraceEvent): void {
@@ -75,44 +57,16 @@ export class KeyAveragesSink implements TraceSink {
       totals.self += event.length;
       return;
     }
-    const stack = this.#stacks[event.lane.index] as Frame[];
     const totals = this.#totalsOf(event.name, event.kind);
-    if (event.state === 'close') {
-      close(stack, totals, event);
-      return;
-    }
-    let top = stack.at(-1);
-    while (top !== undefined && top.end <= event.start) {
-      stack.pop();
-      top = stack.at(-1);
-    }
-    totals.count++;
-    const whole = event.state === 'whole';
-    if (whole && event.lane.name.endsWith(collectionsSuffix)) {
-      add(totals, this.#interrupted(event), event.length, 0);
-      return;
-    }
-    if (whole) add(totals, top, event.length, 0);
-    stack.push({ totals, start: event.start, end: whole ? event.start + event.length : Number.POSITIVE_INFINITY, inside: 0 });
+    if (event.state !== 'close') totals.count++;
+    this.#nested.event(event, totals);
   }
 
-  end(): void {}
-
-  /** The thread's innermost span around a collection. */
-  #interrupted({ lane, start, length }: TraceEvent): Frame | undefined {
-    const threads = this.#threads.get(lane.process) ?? [];
-    const own = threads.find((thread) => isCollectionsOf(lane, thread));
-    if (own === undefined) return undefined;
-    let innermost: Frame | undefined;
-    for (const thread of threads) {
-      if (thread !== own && !isOverflowOf(thread, own)) continue;
-      const frame = this.#stacks[thread.index]?.findLast((frame) => frame.start <= start && frame.end >= start + length);
-      if (frame !== undefined && (innermost === undefined || frame.start > innermost.start)) innermost = frame;
-    }
-    return innermost;
+  end(): void {
+    this.#nested.end();
   }
 
-  /** Averages by self time, largest first. A span that never ended counts as a call of no length. */
+  /** Averages by self time, largest first; whole after `end`. A span that never ended counts as a call of no length. */
   get averages(): readonly KeyAverage[] {
     const rows = Object.values(this.#totals)
       .flatMap((rows) => [...rows.values()])
@@ -129,23 +83,4 @@ export class KeyAveragesSink implements TraceSink {
     this.#totals[kind].set(key, totals);
     return totals;
   }
-}
-
-/** Sets the end of an open span's frame. */
-function close(stack: readonly Frame[], totals: Totals, event: TraceEvent): void {
-  for (let at = stack.length - 1; at >= 0; at--) {
-    const frame = stack[at] as Frame;
-    if (frame.end !== Number.POSITIVE_INFINITY || frame.start !== event.start || frame.totals !== totals) continue;
-    frame.end = event.start + event.length;
-    add(totals, stack[at - 1], event.length, frame.inside);
-    return;
-  }
-}
-
-/** Counts a span of `length` ns, `inside` of them its children's. */
-function add(totals: Totals, parent: Frame | undefined, length: number, inside: number): void {
-  totals.total += length;
-  totals.self += length - inside;
-  if (parent?.end === Number.POSITIVE_INFINITY) parent.inside += length;
-  else if (parent !== undefined) parent.totals.self -= length;
 }

@@ -11,8 +11,11 @@
 // wall clock's three-month period, as in torch, so that files of all ranks and of torch share one axis.
 // Merging the ranks' files must give the same as merging the run, so the file adds what torch has no place for: the clock and its pings
 // (`ranktrace`); the times of a step's phases, which may overlap (`args` of the step); group, number and bytes of a collective.
+// Work of a device is on the device's own pid and the stream's tid. A collective that was found in torch's events comes as the event it was found in:
+// a kernel with its arguments, so that it is found again.
 // An arrow (`fwdbwd`) leads from the innermost forward op of a sequence number to the innermost of its backward ops, which is known when
-// the next one of that number begins, or at the end; the last `arrowsMax` numbers are kept.
+// the next one of that number begins, or at the end; the last `arrowsMax` numbers are kept. Arrows that the events bring along (`ac2g in`) are written
+// as they are.
 // torch's `displayTimeUnit` is left out: `ms` is its default, and Perfetto (v20) takes it for the unit of `ts` (see chrome.ts).
 // JSON has no NaN: non-finite numbers become their names; counters with such a value are left out and counted.
 
@@ -43,6 +46,8 @@ export interface KinetoWriterOptions extends RecordingWindow {
   /** Unix time (ns) that times are counted from, at most 104 days from the recording; default: the period of torch's own files. */
   readonly baseTimeNanoseconds?: bigint | undefined;
   readonly clock?: RecordedClock | undefined;
+  /** Whether the events came from torch.profiler's files: their arguments keep torch's keys, and ids are torch's alone. Default no. */
+  readonly isTorch?: boolean | undefined;
   /** torch's trace id: 32 hex digits, upper case. */
   readonly traceId: string;
   /** The file's name. */
@@ -76,9 +81,13 @@ const ownKeys: ReadonlySet<string> = new Set([
   'Phases (ns)',
 ]);
 const samplesMax = 4096;
+/** torch sorts devices below the processes of the host. */
+const deviceSortIndex = 5_000_000;
+/** An event's end of an arrow: `ac2g in`, with the arrow's number. */
+const arrowKey = /^(ac2g|fwdbwd|async_cpu_to_gpu|async_gpu|launch|async) (in|out)$/;
 
 interface ArrowEnd {
-  readonly tid: number;
+  readonly track: RecordedTrack;
   readonly time: number;
 }
 
@@ -101,11 +110,14 @@ class KinetoWriter extends RankRecording {
   #arrows = 0;
   #countersNotFinite = 0;
   #isFirst = true;
+  readonly #devices = new Set<number>();
+  /** Whether events bring arrows of their own between forward and backward ops. */
+  #hasArrows = false;
   #isFirstArgument = true;
   readonly #open = new Map<number, { forward: ArrowEnd; backward: ArrowEnd | undefined }>();
 
   constructor(write: WriteBytes, options: KinetoWriterOptions) {
-    super(options);
+    super({ ...options, ...(options.isTorch === true && { countsIds: false }) });
     this.#out = new JsonBuffer(write);
     this.#options = options;
   }
@@ -129,7 +141,19 @@ class KinetoWriter extends RankRecording {
     this.#name('process_sort_index', 0, { sort_index: pid });
   }
 
-  protected track({ name, tid }: RecordedTrack): void {
+  protected track({ name, tid, device }: RecordedTrack): void {
+    if (device !== undefined) {
+      if (!this.#devices.has(device)) {
+        this.#devices.add(device);
+        const pid = device;
+        this.#name('process_name', 0, { name: 'python' }, pid);
+        this.#name('process_labels', 0, { labels: `GPU ${device}` }, pid);
+        this.#name('process_sort_index', 0, { sort_index: deviceSortIndex + device }, pid);
+      }
+      this.#name('thread_name', tid, { name }, device);
+      this.#name('thread_sort_index', tid, { sort_index: tid }, device);
+      return;
+    }
     this.#name('thread_name', tid, { name: tid < 2 ** 22 ? `thread ${tid} (${name})` : name });
     this.#name('thread_sort_index', tid, { sort_index: tid });
   }
@@ -137,14 +161,20 @@ class KinetoWriter extends RankRecording {
   protected span(span: RecordedSpan): void {
     const { event, track, start } = span;
     this.#spans++;
-    this.#event('X', span.category, span.name, track.tid, start);
+    // torch's own event of a collective.
+    const found = event.kind === 'collective' ? event.arguments?.get('event') : undefined;
+    const isFound = this.#options.isTorch === true && typeof found === 'string';
+    const foundCategory = track.device === undefined ? 'user_annotation' : 'kernel';
+    this.#event('X', isFound ? foundCategory : span.category, isFound ? found : span.name, track, start);
     const out = this.#out;
     out.ascii(',"dur":');
     out.micros(span.duration);
     this.#openArguments();
     if (span.externalId > 0) this.#number('External id', span.externalId);
-    this.#number('Record function id', 0);
-    if (event.kind === 'collective') {
+    if (this.#options.isTorch !== true) this.#number('Record function id', 0);
+    if (isFound) {
+      // Its arguments are torch's.
+    } else if (event.kind === 'collective') {
       this.#text('Collective name', event.name);
       this.#text('Process Group Name', event.group);
       this.#number('Seq', event.sequence);
@@ -171,10 +201,11 @@ class KinetoWriter extends RankRecording {
     this.#given(event);
     if (span.isAsync) this.#number('Async', 1);
     this.#closeArguments();
+    this.#givenArrows(event, track, start);
     const sequence = event.arguments?.get('Sequence number');
-    if (typeof sequence === 'number' && sequence >= 0) {
+    if (typeof sequence === 'number' && sequence >= 0 && !this.#hasArrows) {
       const forwardThread = event.arguments?.get('Fwd thread id');
-      this.#link(sequence, typeof forwardThread === 'number' && forwardThread > 0, { tid: track.tid, time: start });
+      this.#link(sequence, typeof forwardThread === 'number' && forwardThread > 0, { track, time: start });
     }
   }
 
@@ -184,7 +215,7 @@ class KinetoWriter extends RankRecording {
     const out = this.#out;
     out.ascii('{"ph":"i","cat":"cpu_instant_event","s":"t","name":');
     out.json(event.name);
-    this.#place(track.tid, time);
+    this.#place(track, time);
     this.#openArguments();
     if (isMemory) {
       const number = (key: string): number => {
@@ -210,7 +241,7 @@ class KinetoWriter extends RankRecording {
     const out = this.#out;
     out.ascii('{"ph":"C","name":');
     out.json(event.name);
-    this.#place(0, time);
+    this.#place(undefined, time);
     out.ascii(',"args":{');
     out.json(event.lane.unit === '' ? 'value' : event.lane.unit);
     out.byte(0x3a);
@@ -302,42 +333,59 @@ class KinetoWriter extends RankRecording {
   #arrow(forward: ArrowEnd, backward: ArrowEnd | undefined): void {
     if (backward === undefined) return;
     const id = ++this.#arrows;
-    for (const [phase, { tid, time }] of [['s', forward] as const, ['f', backward] as const]) {
+    for (const [phase, { track, time }] of [['s', forward] as const, ['f', backward] as const]) {
       this.#separate();
       const out = this.#out;
       out.ascii(`{"ph":"${phase}","id":${id}`);
-      this.#place(tid, time);
+      this.#place(track, time);
       out.ascii(',"cat":"fwdbwd","name":"fwdbwd"');
       out.ascii(phase === 'f' ? ',"bp":"e"}' : '}');
     }
   }
 
   /** Begins an event, up to its time. */
-  #event(phase: string, category: string, name: string, tid: number, time: number): void {
+  #event(phase: string, category: string, name: string, track: RecordedTrack, time: number): void {
     this.#separate();
     const out = this.#out;
     out.ascii(`{"ph":"${phase}","cat":`);
     out.json(category);
     out.ascii(',"name":');
     out.json(name);
-    this.#place(tid, time);
+    this.#place(track, time);
   }
 
-  #place(tid: number, time: number): void {
+  /** Without a track: on the process as a whole. */
+  #place(track: RecordedTrack | undefined, time: number): void {
     const out = this.#out;
     out.ascii(',"pid":');
-    out.integer(this.#process?.pid ?? 0);
+    out.integer(track?.device ?? this.#process?.pid ?? 0);
     out.ascii(',"tid":');
-    out.integer(tid);
+    out.integer(track?.tid ?? 0);
     out.ascii(',"ts":');
     out.micros(time + this.#offset);
+  }
+
+  /** Arrows that came with the event. */
+  #givenArrows(event: TraceEvent, track: RecordedTrack, time: number): void {
+    if (event.arguments === undefined) return;
+    for (const [key, id] of event.arguments) {
+      const [, name, end] = typeof id === 'number' ? (arrowKey.exec(key) ?? []) : [];
+      if (name === undefined) continue;
+      if (name === 'fwdbwd') this.#hasArrows = true;
+      this.#separate();
+      const out = this.#out;
+      out.ascii(`{"ph":"${end === 'in' ? 'f' : 's'}","id":${id}`);
+      this.#place(track, time);
+      out.ascii(`,"cat":"${name}","name":"${name}"${end === 'in' ? ',"bp":"e"}' : '}'}`);
+    }
   }
 
   #given(event: TraceEvent): void {
     const given = event.arguments;
     if (given === undefined) return;
+    const { isTorch = false } = this.#options;
     for (const [key, value] of given) {
-      if (key === 'External id') continue;
+      if (key === 'External id' || (event.kind === 'collective' && key === 'event') || arrowKey.test(key)) continue;
       if (lists.has(key) && typeof value === 'string') {
         const list = this.list(value);
         if (list === undefined) continue;
@@ -345,7 +393,7 @@ class KinetoWriter extends RankRecording {
         this.#out.utf8(list);
         continue;
       }
-      const shown = ownKeys.has(key) ? `argument.${key}` : key;
+      const shown = ownKeys.has(key) && (!isTorch || key === 'Ev Idx') ? `argument.${key}` : key;
       if (typeof value === 'string') this.#text(shown, value);
       else this.#number(shown, value);
     }
@@ -382,8 +430,8 @@ class KinetoWriter extends RankRecording {
     this.#out.byte(0x3a);
   }
 
-  #name(what: string, tid: number, args: object): void {
-    this.#whole({ ph: 'M', name: what, ts: this.#micros(this.origin ?? 0), pid: this.#process?.pid, tid, args });
+  #name(what: string, tid: number, args: object, pid = this.#process?.pid): void {
+    this.#whole({ ph: 'M', name: what, ts: this.#micros(this.origin ?? 0), pid, tid, args });
   }
 
   /** A trace time in µs; for a mark, off by less than 1 ns at most. */

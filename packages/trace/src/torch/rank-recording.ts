@@ -29,6 +29,8 @@ export interface RecordingWindow {
   readonly steps?: boolean | undefined;
   /** The rank to record, in its last life; default: the first process of the run. */
   readonly rank?: number | undefined;
+  /** Whether events without an id of an op get one, counted up; default yes. Ids that came from torch must not meet counted ones. */
+  readonly countsIds?: boolean | undefined;
 }
 
 /** A track of torch's timeline. */
@@ -36,8 +38,10 @@ export interface RecordedTrack {
   /** 0, 1, 2, … */
   readonly index: number;
   readonly name: string;
-  /** The system's thread number; above all of those (2^22) if unknown. */
+  /** The system's thread number; above all of those (2^22) if unknown. Of a stream: its number. */
   readonly tid: number;
+  /** For a stream: the number of its device. */
+  readonly device?: number | undefined;
 }
 
 /** A span as torch has it. The object is reused for every span. */
@@ -68,6 +72,8 @@ interface PendingSpan {
 
 /** Linux counts threads up to 2^22. */
 const noThread = 2 ** 22;
+/** Lanes of streams, as `SourceTracks` names them. */
+const streamName = /^GPU (\d{1,9}) · (.*)$/;
 /** Most checked JSON texts to cache. */
 const listsMax = 16_384;
 
@@ -175,9 +181,16 @@ export abstract class RankRecording implements TraceSink {
   }
 
   #addTrack(lane: TraceLane): Track {
+    const stream = lane.kind === 'thread' ? undefined : streamName.exec(lane.name);
+    const number = stream === undefined || stream === null ? undefined : /(\d{1,9})\D*$/.exec(stream[2] as string)?.[1];
+    if (stream && number !== undefined) return this.#announceTrack(lane, stream[2] as string, Number(number), Number(stream[1]));
     const tid = lane.tid > 0 ? lane.tid : noThread + lane.index;
     const name = lane.name.endsWith(collectionsSuffix) ? lane.name.slice(0, -collectionsSuffix.length) : lane.name;
-    const track = { index: this.#tracks.length, name, tid, lane };
+    return this.#announceTrack(lane, name, tid, undefined);
+  }
+
+  #announceTrack(lane: TraceLane, name: string, tid: number, device: number | undefined): Track {
+    const track = { index: this.#tracks.length, name, tid, lane, device };
     this.#tracks.push(track);
     this.#trackOf[lane.index] = track;
     this.track(track);
@@ -233,7 +246,7 @@ export abstract class RankRecording implements TraceSink {
       this.#hasIds = true;
       return given;
     }
-    return this.#hasIds ? 0 : ++this.#lastId;
+    return this.#hasIds || this.#window.countsIds === false ? 0 : ++this.#lastId;
   }
 }
 

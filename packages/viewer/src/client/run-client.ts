@@ -8,15 +8,18 @@ import type {
   EventDetails,
   EventPlace,
   FlameNode,
+  FlameSplit,
   HeatCells,
   Links,
   Overview,
+  RunDifference,
   RunGrowth,
   RunModel,
   RunProfile,
   SearchResult,
   Tile,
   TileKey,
+  ViewPath,
 } from '@ranktrace/protocol';
 import { type Connection, type RequestOptions, RequestRefused } from './connection.ts';
 
@@ -114,8 +117,19 @@ export class RunClient {
     return this.#connection.request({ type: 'area', run: this.run, ...mutable(area) }, options);
   }
 
-  flame(area: Area, options?: RequestOptions): Promise<FlameNode> {
-    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area) }, options);
+  flame(area: Area, split: FlameSplit, options?: RequestOptions): Promise<FlameNode> {
+    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area), ...(split === undefined ? {} : { split }) }, options);
+  }
+
+  /** This run compared with `other`, which must be followed, too, in these steps of this run. `offset`: see `viewRequestSchema`. */
+  diff(
+    other: string,
+    range: { readonly fromStep?: number; readonly toStep?: number },
+    offset: number,
+    failOn: number,
+    options?: RequestOptions,
+  ): Promise<RunDifference> {
+    return this.#connection.request({ type: 'diff', run: this.run, other, offset, failOn, ...range }, options);
   }
 
   search(text: string, abort?: AbortSignal): Promise<SearchResult> {
@@ -132,6 +146,11 @@ export class RunClient {
   ): Promise<EventPlace | null> {
     const of = { names: [...names], tracks: [...tracks], time, direction, ...(depth === undefined ? {} : { depth }) };
     return this.#connection.request({ type: 'find', run: this.run, ...of });
+  }
+
+  /** Null while the run has none: not analysed yet, or no GPUs. */
+  path(abort?: AbortSignal): Promise<ViewPath | null> {
+    return this.#connection.request({ type: 'path', run: this.run }, abort === undefined ? {} : { signal: abort });
   }
 
   /** May be called before there is a model: both requests are then under way together. */

@@ -50,11 +50,15 @@ export interface ViewState {
   readonly unfolded: Signal<ReadonlySet<string>>;
   /** Keys of rows kept at the top, in order. */
   readonly pinned: Signal<readonly string[]>;
+  /** Layers of the timeline (timeline/layers.ts) that are not shown. */
+  readonly hidden: Signal<ReadonlySet<string>>;
   /** Keys of rows that a person has reordered, first to last; others follow in their own order. */
   readonly order: Signal<readonly string[]>;
   readonly selected: Signal<Selection | undefined>;
   /** A marked area of time and tracks, for the table and the flame graph. */
   readonly area: Signal<Area | undefined>;
+  /** Whether the critical path is drawn and listed. */
+  readonly path: Signal<boolean>;
   /** The search text; matching spans are shown bright. */
   readonly search: Signal<string>;
   /** Ranks of the last jump: marked, and never folded away. */
@@ -75,9 +79,11 @@ export const createViewState = (): ViewState => ({
   folded: signal<ReadonlySet<string>>(new Set<string>()),
   unfolded: signal<ReadonlySet<string>>(new Set<string>()),
   pinned: signal<readonly string[]>([]),
+  hidden: signal<ReadonlySet<string>>(new Set<string>()),
   order: signal<readonly string[]>([]),
   selected: signal<Selection | undefined>(undefined),
   area: signal<Area | undefined>(undefined),
+  path: signal(false),
   search: signal(''),
   highlighted: signal<ReadonlySet<number>>(new Set<number>()),
   target: signal<JumpTarget | undefined>(undefined),
@@ -129,6 +135,7 @@ export function forgetRows(state: ViewState): void {
     state.order.value = [];
     state.selected.value = undefined;
     state.area.value = undefined;
+    state.path.value = false;
     state.highlighted.value = new Set();
     state.target.value = undefined;
   });

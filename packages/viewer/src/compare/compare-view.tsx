@@ -9,7 +9,9 @@
 import { batch } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { AnswerState } from '../client/answer-state.tsx';
 import type { RunClient } from '../client/run-client.ts';
+import { useAnswer } from '../client/use-answer.ts';
 import { chooseRun, type JumpTarget, jump, type ViewState } from '../client/view-state.ts';
 import { Tabset } from '../controls/tabset.tsx';
 import { useWidth } from '../controls/use-width.ts';
@@ -22,6 +24,7 @@ import { ComparedNames } from './compared-names.tsx';
 import { ComparedPhases } from './compared-phases.tsx';
 import { ComparedSteps } from './compared-steps.tsx';
 import { ComparedTimes } from './compared-times.tsx';
+import { ComparedVerdict } from './compared-verdict.tsx';
 import { commonSteps } from './differences.ts';
 import './compare.css';
 
@@ -31,6 +34,9 @@ export interface CompareProps {
   readonly state: ViewState;
   readonly timeline: (client: RunClient) => JSX.Element;
 }
+
+/** As `ranktrace check` and `diff` judge by default. */
+const failOn = 0.03;
 
 type Tab = 'differences' | 'timelines';
 type Alignment = 'number' | 'first';
@@ -110,6 +116,15 @@ interface BothProps {
 
 function Differences(props: BothProps & { readonly range: StepRange; readonly onRange: (range: StepRange) => void }): JSX.Element {
   const { a, b, state, ofA, ofB, offset, range, onRange } = props;
+  const [epochA, epochB] = [a.model.value?.epoch, b.model.value?.epoch];
+  const isRead = ofA.overview !== undefined && ofB.overview !== undefined;
+  // Asked once per range of steps, and not again while a run grows: it merges both runs, and a moving table cannot be read.
+  const answer = useAnswer(
+    (options) => a.diff(b.run, range, offset, failOn, options),
+    isRead && epochA !== undefined && epochB !== undefined
+      ? `${epochA} ${epochB} ${range.fromStep ?? ''} ${range.toStep ?? ''} ${offset}`
+      : undefined,
+  );
   const [isPartialA, isPartialB] = [useIsPartial(a.model.value, ofA.overview), useIsPartial(b.model.value, ofB.overview)];
   const problem = ofA.problem ?? ofB.problem ?? a.problem.value ?? b.problem.value;
   if (problem !== undefined) return <p class="compare-empty">{problem}</p>;
@@ -134,6 +149,11 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
   return (
     <div class="compare-page">
       <p class="compare-range">
+        {(a.model.value?.live === true || b.model.value?.live === true) && answer.value !== undefined && (
+          <button type="button" onClick={answer.again}>
+            Compare again
+          </button>
+        )}
         {isZoomed ? stepsText(range.fromStep ?? 0, range.toStep ?? 0) : 'All steps of both.'}
         {isZoomed && (
           <button type="button" onClick={() => onRange({})}>
@@ -149,6 +169,7 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
           <span class="muted">They have no step in common.</span>
         )}
       </p>
+      {answer.value !== undefined && <ComparedVerdict difference={answer.value} />}
       <div class="compare-columns">
         <Card title="Step time" aside="median rank">
           <ComparedSteps a={overviewA} b={overviewB} offset={offset} onRange={onRange} onGo={go} />
@@ -160,8 +181,9 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
       <Card title="What a step is made of" aside="mean per rank, what changed most on top">
         <ComparedPhases a={overviewA} b={overviewB} onGo={go} />
       </Card>
-      <Card title="Names">
-        <ComparedNames {...props} />
+      <Card title="Names" aside="self time per step and rank, median over steps">
+        <AnswerState answer={answer} what="Comparing A and B" />
+        {answer.value !== undefined && <ComparedNames difference={answer.value} />}
       </Card>
     </div>
   );

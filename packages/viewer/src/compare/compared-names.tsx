@@ -1,173 +1,189 @@
-// Time of both runs by name: over the same steps, per step and rank, so that runs of different lengths and sizes compare.
-//
-// The page asks once per range of steps, and not again while a run grows: the question reads much, and a moving table cannot be read.
+// Both runs by name, as `ranktrace diff` compares them: over the same steps, per step and rank, with the noise of the steps.
 
-import type { AreaTable } from '@ranktrace/protocol';
+import type { NameDifference, RunDifference } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
-import { AnswerState } from '../client/answer-state.tsx';
-import type { RunClient } from '../client/run-client.ts';
-import { type Answer, useAnswer } from '../client/use-answer.ts';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatCount, formatDuration, formatMany, formatNumber } from '../controls/format.ts';
+import { formatMorePart, formatMoreTime } from '../controls/signed.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
-import { binRange } from '../overview/step-bins.ts';
-import type { OverviewAnswer, StepRange } from '../overview/use-overview.ts';
-import { DifferenceText } from './difference-text.tsx';
-import { type NamePair, pairNames, stepsOfRanks } from './differences.ts';
 
-export interface ComparedNamesProps {
-  readonly a: RunClient;
-  readonly b: RunClient;
-  readonly ofA: OverviewAnswer;
-  readonly ofB: OverviewAnswer;
-  readonly offset: number;
-  /** In A's step numbers. */
-  readonly range: StepRange;
-}
+type Place = 'all' | 'host' | 'device' | 'phase' | 'collective';
 
-/** A table, and the number of steps of all ranks that it covers. */
-interface NamesOfRun {
-  readonly table: AreaTable;
-  readonly steps: number;
-}
+const places: readonly (readonly [Place, string])[] = [
+  ['all', 'all'],
+  ['phase', 'phases'],
+  ['host', 'host'],
+  ['device', 'devices'],
+  ['collective', 'collectives'],
+];
 
-type Measure = 'step' | 'whole';
-
-export function ComparedNames({ a, b, ofA, ofB, offset, range }: ComparedNamesProps): JSX.Element {
-  const [measure, setMeasure] = useState<Measure>('step');
+export function ComparedNames({ difference }: { readonly difference: RunDifference }): JSX.Element {
+  const { names, namesLeftOut, a, b } = difference;
+  const [place, setPlace] = useState<Place>('all');
+  const [showsNoise, setShowsNoise] = useState(false);
   const [filter, setFilter] = useState('');
   const filterId = useId();
-  const isNow = isOf(ofA, range, 0) && isOf(ofB, range, offset);
-  const [namesA, namesB] = [useNames(a, ofA, isNow, range, 0), useNames(b, ofB, isNow, range, offset)];
-  const pairs = useMemo(() => {
-    if (namesA.value === undefined || namesB.value === undefined) return undefined;
-    const dividers = measure === 'whole' ? { a: 1, b: 1 } : { a: namesA.value.steps, b: namesB.value.steps };
-    return pairNames(namesA.value.table.rows, namesB.value.table.rows, dividers);
-  }, [namesA.value, namesB.value, measure]);
   const shown = useMemo(() => {
     const holds = wordFilter(filter);
-    return pairs?.filter(({ name, kind }) => holds(`${name} ${kind}`));
-  }, [pairs, filter]);
-  const leftOut = (namesA.value?.table.leftOut ?? 0) + (namesB.value?.table.leftOut ?? 0);
-  const again = (): void => {
-    namesA.again();
-    namesB.again();
-  };
+    return names.filter(
+      (row) => isAt(row, place) && (showsNoise || row.status !== 'noise') && holds(`${row.name} ${row.group} ${row.kind} ${row.status}`),
+    );
+  }, [names, place, showsNoise, filter]);
+  const leftOut = a.leftOut + b.leftOut;
   return (
     <div class="compare-names">
       <p class="compare-controls">
         <label>
-          Times{' '}
-          <select value={measure} onChange={({ currentTarget }) => setMeasure(currentTarget.value as Measure)}>
-            <option value="step">per step and rank</option>
-            <option value="whole">of all steps and ranks</option>
+          Show{' '}
+          <select value={place} onChange={({ currentTarget }) => setPlace(currentTarget.value as Place)}>
+            {places.map(([value, title]) => (
+              <option key={value} value={value}>
+                {title}
+              </option>
+            ))}
           </select>
+        </label>
+        <label>
+          <input type="checkbox" checked={showsNoise} onChange={({ currentTarget }) => setShowsNoise(currentTarget.checked)} /> differences
+          within the noise, too
         </label>
         <label for={filterId}>Filter</label>
         <input id={filterId} type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
-        {shown !== undefined && pairs !== undefined && (
-          <span class="muted" aria-live="polite">
-            {formatCount(shown.length)} of {formatMany(pairs.length, 'name')}
-          </span>
-        )}
-        {(a.model.value?.live === true || b.model.value?.live === true) && (
-          <button type="button" onClick={again}>
-            Add up again
-          </button>
-        )}
+        <span class="muted" aria-live="polite">
+          {formatCount(shown.length)} of {formatMany(names.length, 'name')}
+        </span>
         {leftOut > 0 && (
-          <span class="compare-left-out">▲ {formatMany(leftOut, 'event is', 'events are')} not in it: there are too many</span>
+          <span class="compare-left-out">▲ {formatMany(leftOut, 'span is', 'spans are')} not in it: there are too many names</span>
+        )}
+        {namesLeftOut > 0 && (
+          <span class="compare-left-out">▲ {formatMany(namesLeftOut, 'name', 'names')} with smaller differences left out</span>
         )}
       </p>
-      <Waiting answer={namesA} name="A" />
-      <Waiting answer={namesB} name="B" />
-      {shown !== undefined && (
-        <DataTable
-          key={measure}
-          caption="Time by name in A and B"
-          columns={columnsOf(measure)}
-          rows={shown}
-          keyOf={({ kind, name }) => `${kind} ${name}`}
-          order={{ by: 'change', direction: 'down' }}
-          pageRows={25}
-          empty="No name matches the filter."
-        />
-      )}
+      <DataTable
+        caption="Time by name in A and B"
+        columns={columns}
+        rows={shown}
+        keyOf={({ kind, on, name, group }) => `${kind} ${on} ${name} ${group}`}
+        order={{ by: 'change', direction: 'down' }}
+        pageRows={25}
+        empty={names.length === 0 ? 'Neither run has spans in these steps.' : 'No name differs by more than the noise, or none matches.'}
+      />
     </div>
   );
 }
 
-const Waiting = ({ answer, name }: { readonly answer: Answer<unknown>; readonly name: string }): JSX.Element => (
-  <AnswerState answer={answer} what={`Adding up ${name}`} />
+function isAt({ kind, on }: NameDifference, place: Place): boolean {
+  if (place === 'all') return true;
+  if (place === 'phase' || place === 'collective') return kind === place;
+  return kind !== 'phase' && on === place;
+}
+
+const signs = { slower: '▲', added: '+', faster: '▼', gone: '−' } as const;
+
+/** Words for a status. A name that a run lacks is neither better nor worse by itself. */
+const statusText: Readonly<Record<NameDifference['status'], string>> = {
+  slower: 'slower',
+  probably_slower: 'slower, not certain',
+  probably_faster: 'faster, not certain',
+  faster: 'faster',
+  added: 'added',
+  gone: 'gone',
+  noise: 'within the noise',
+  unknown: 'noise not known',
+  unrecorded: 'not recorded in the other',
+};
+
+function statusClass(status: NameDifference['status']): string {
+  if (status === 'slower' || status === 'faster') return `is-${status}`;
+  return status === 'added' || status === 'gone' ? 'is-other' : 'is-same';
+}
+
+const Status = ({ row: { status } }: { readonly row: NameDifference }): JSX.Element => (
+  <span class={`difference ${statusClass(status)}`}>
+    <span class="difference-sign" aria-hidden="true">
+      {status in signs ? signs[status as keyof typeof signs] : ''}
+    </span>
+    {statusText[status]}
+  </span>
 );
 
-/** Whether an overview already covers these steps. */
-const isOf = ({ overview, of }: OverviewAnswer, { fromStep, toStep }: StepRange, offset: number): boolean =>
-  overview !== undefined &&
-  of.fromStep === (fromStep === undefined ? undefined : Math.max(0, fromStep + offset)) &&
-  of.toStep === (toStep === undefined ? undefined : Math.max(0, toStep + offset));
-
-function useNames(client: RunClient, followed: OverviewAnswer, isNow: boolean, range: StepRange, offset: number): Answer<NamesOfRun> {
-  const epoch = client.model.value?.epoch;
-  const key = isNow && epoch !== undefined ? `${epoch} ${range.fromStep ?? ''} ${range.toStep ?? ''} ${offset}` : undefined;
-  return useAnswer(async (options) => {
-    const { overview } = followed;
-    const model = client.model.peek();
-    const [first, last] = [overview && binRange(overview, 0), overview && binRange(overview, overview.bins.length - 1)];
-    const isWhole = range.fromStep === undefined;
-    const from = isWhole ? model?.from : first?.from;
-    const until = isWhole ? model?.until : last?.until;
-    const area = { from: from ?? 0, until: Math.max(until ?? 0, from ?? 0), tracks: [] };
-    return { table: await client.area(area, options), steps: stepsOfRanks(overview?.ranks ?? []) };
-  }, key);
+function Change({ row }: { readonly row: NameDifference }): JSX.Element {
+  const { more, part, low, high, status, a, b } = row;
+  const interval =
+    low === null || high === null || a === null || b === null ? '' : `95 %: ${formatMoreTime(low)} to ${formatMoreTime(high)}`;
+  return (
+    <span class={`difference ${statusClass(status)}`} title={interval}>
+      {formatMoreTime(more)}
+      <span class="difference-part">{part === null ? '' : formatMorePart(part)}</span>
+    </span>
+  );
 }
 
-function columnsOf(measure: Measure): readonly Column<NamePair>[] {
-  const time = (key: 'a' | 'b', title: string): Column<NamePair> => ({
-    key,
-    title,
-    hint: measure === 'step' ? 'Time in it per step and rank' : 'Time in it on all ranks',
+/** The ranks that differ more than the mean of all. */
+function ranksText({ ranks, a, b }: NameDifference): string {
+  const more = Math.abs((b?.self ?? 0) - (a?.self ?? 0));
+  const own = ranks.filter((rank) => Math.abs(rank.b - rank.a) > 2 * more).slice(0, 3);
+  return own.map((rank) => `${rank.rank}: ${formatMoreTime(rank.b - rank.a)}`).join(', ');
+}
+
+const time = (key: 'a' | 'b', title: string): Column<NameDifference> => ({
+  key,
+  title,
+  hint: 'Self time per step and rank, of a phase its whole time: median over steps',
+  isNumber: true,
+  sort: (row) => row[key]?.level,
+  show: (row) => (row[key] === null ? '–' : formatDuration(row[key].level)),
+});
+
+const columns: readonly Column<NameDifference>[] = [
+  {
+    key: 'name',
+    title: 'Name',
+    sort: ({ name }) => name,
+    show: ({ name, group }) => (
+      <span class="compare-name" title={group === '' ? name : `${name} of group ${group}`}>
+        {group === '' ? name : `${name} of ${group}`}
+      </span>
+    ),
+  },
+  {
+    key: 'kind',
+    title: 'Kind',
+    sort: ({ kind, on }) => `${kind} ${on}`,
+    show: ({ kind, on }) => (on === 'device' ? `${kind}, device` : kind),
+  },
+  time('a', 'A'),
+  time('b', 'B'),
+  {
+    key: 'change',
+    title: 'B − A',
+    hint: 'Sorted by how much it changed, either way; hover for the 95 % interval',
     isNumber: true,
-    sort: ({ total }) => total[key],
-    show: ({ total, ...row }) => (row[key] === undefined ? '–' : formatDuration(total[key] ?? Number.NaN)),
-  });
-  return [
-    {
-      key: 'name',
-      title: 'Name',
-      sort: ({ name }) => name,
-      show: ({ name }) => (
-        <span class="compare-name" title={name}>
-          {name}
-        </span>
-      ),
-    },
-    { key: 'kind', title: 'Kind', sort: ({ kind }) => kind, show: ({ kind }) => kind },
-    time('a', 'A'),
-    time('b', 'B'),
-    {
-      key: 'change',
-      title: 'B − A',
-      hint: 'Sorted by how much it changed, either way',
-      isNumber: true,
-      sort: ({ total }) => Math.abs(total.more ?? 0),
-      show: ({ total }) => <DifferenceText difference={total} />,
-    },
-    {
-      key: 'self',
-      title: 'Self, B − A',
-      hint: 'The same of the time that no span inside of it covers',
-      isNumber: true,
-      sort: ({ self }) => Math.abs(self.more ?? 0),
-      show: ({ self }) => <DifferenceText difference={self} />,
-    },
-    {
-      key: 'count',
-      title: 'Count A → B',
-      isNumber: true,
-      sort: ({ count }) => Math.abs(count.more ?? 0),
-      show: ({ count }) => `${formatNumber(count.a ?? 0)} → ${formatNumber(count.b ?? 0)}`,
-    },
-  ];
-}
+    sort: ({ more }) => Math.abs(more),
+    show: (row) => <Change row={row} />,
+  },
+  { key: 'status', title: 'Is', sort: ({ status }) => statusText[status], show: (row) => <Status row={row} /> },
+  {
+    key: 'total',
+    title: 'Whole, A → B',
+    hint: 'Time in it with all that is inside: mean per step and rank',
+    isNumber: true,
+    sort: ({ a, b }) => Math.abs((b?.total ?? 0) - (a?.total ?? 0)),
+    show: ({ a, b }) => `${a === null ? '–' : formatDuration(a.total)} → ${b === null ? '–' : formatDuration(b.total)}`,
+  },
+  {
+    key: 'count',
+    title: 'Count A → B',
+    hint: 'Per step and rank',
+    isNumber: true,
+    sort: ({ a, b }) => Math.abs((b?.count ?? 0) - (a?.count ?? 0)),
+    show: ({ a, b }) => `${formatNumber(a?.count ?? 0)} → ${formatNumber(b?.count ?? 0)}`,
+  },
+  {
+    key: 'ranks',
+    title: 'Ranks',
+    hint: 'Ranks that differ most, where they differ more than the mean of all',
+    show: (row) => ranksText(row),
+  },
+];

@@ -1,14 +1,10 @@
-import type { AreaRow, OverviewRank } from '@ranktrace/protocol';
+import type { OverviewRank } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { alignSteps, commonSteps, differenceOf, pairNames, pairPhases, stepsOfRanks, verdictOf } from './differences.ts';
+import { alignSteps, commonSteps, differenceOf, pairPhases, verdictOf } from './differences.ts';
 
 const rank = (number: number, mean: number, phases: readonly number[], steps = 10): OverviewRank => {
   const of = { process: number, p50: mean, p95: mean, longest: mean, cells: [], peaks: [] };
   return { rank: number, steps, mean, phases, ...of };
-};
-const row = (name: string, total: number, kind: AreaRow['kind'] = 'span'): AreaRow => {
-  const place = { track: 0, event: 0, start: 0, length: 0, depth: 0, name };
-  return { name, kind, count: 2, total, self: total / 2, shortest: 1, longest: 2, ranks: 1, place };
 };
 
 describe('a difference', () => {
@@ -75,19 +71,4 @@ describe('pairPhases', () => {
     const twice = { ...phased(), ranks: [rank(0, 5, [], 2), rank(0, 9, [], 20), rank(0, 7, [], 0)] };
     expect(pairPhases(twice, twice).ranks.map(({ a }) => a?.mean)).toEqual([9]);
   });
-});
-
-describe('pairNames', () => {
-  it('divides to make runs of other lengths equal, and has 0 for what does not happen', () => {
-    const pairs = pairNames([row('mm', 100), row('gone', 10)], [row('mm', 400), row('mm', 6, 'collective')], { a: 10, b: 20 });
-    expect(pairs.map(({ name, kind, total }) => [name, kind, total.a, total.b])).toEqual([
-      ['mm', 'span', 10, 20],
-      ['gone', 'span', 1, 0],
-      ['mm', 'collective', 0, 0.3],
-    ]);
-  });
-});
-
-it('counts steps of all ranks, and never 0', () => {
-  expect([stepsOfRanks([rank(0, 1, [], 3), rank(1, 1, [], 4)]), stepsOfRanks([])]).toEqual([7, 1]);
 });

@@ -3,9 +3,10 @@
 //   A   steps   0 ├──────────────────────┤ 99        by number: step 50 above step 50
 //   B   steps        50 ├──────────────────────┤ 149     since the first: step 50 of A above step 100 of B (offset 50)
 //
+// These are the page's own charts; names and the verdict are compared by the service (`RunDifference`).
 // Invariant: a value that one run lacks is undefined, never 0: nothing is compared with a value that was not measured.
 
-import { type AreaRow, type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
+import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import { binOfStep } from '../overview/step-bins.ts';
 
 /** B against A; `part` 0.1 is 10 % more. Undefined where either is missing; `part` also where A is 0. */
@@ -96,53 +97,6 @@ export function pairPhases(a: Phased, b: Phased): PhasePairs {
   const weight = ({ changed, mean }: RankPair): number => Math.max(Math.abs(changed?.more ?? 0), Math.abs(mean.more ?? 0));
   return { phases, roles, ranks: ranks.sort((left, right) => weight(right) - weight(left) || left.rank - right.rank) };
 }
-
-/** One name in both runs; a name may be of several kinds. */
-export interface NamePair {
-  readonly name: string;
-  readonly kind: AreaRow['kind'];
-  readonly a: AreaRow | undefined;
-  readonly b: AreaRow | undefined;
-  /** ns, divided by the dividers. */
-  readonly total: Difference;
-  readonly self: Difference;
-  readonly count: Difference;
-}
-
-/**
- * Names of both runs with their times divided by `dividers` (steps × ranks, to compare runs of different lengths; 1 for whole times), largest change
- * first. A name that one run lacks counts as 0 there: its absence was measured.
- */
-export function pairNames(
-  a: readonly AreaRow[],
-  b: readonly AreaRow[],
-  dividers: { readonly a: number; readonly b: number },
-): readonly NamePair[] {
-  const keyOf = ({ kind, name }: AreaRow): string => `${kind} ${name}`;
-  const [ofA, ofB] = [new Map(a.map((row) => [keyOf(row), row])), new Map(b.map((row) => [keyOf(row), row]))];
-  const pairs = [...new Map([...ofA, ...ofB])].map(([key, { name, kind }]): NamePair => {
-    const [rowA, rowB] = [ofA.get(key), ofB.get(key)];
-    const each = (measure: (row: AreaRow) => number): Difference =>
-      differenceOf((rowA === undefined ? 0 : measure(rowA)) / dividers.a, (rowB === undefined ? 0 : measure(rowB)) / dividers.b);
-    return {
-      name,
-      kind,
-      a: rowA,
-      b: rowB,
-      total: each(({ total }) => total),
-      self: each(({ self }) => self),
-      count: each(({ count }) => count),
-    };
-  });
-  return pairs.sort((left, right) => Math.abs(right.total.more ?? 0) - Math.abs(left.total.more ?? 0));
-}
-
-/** Number of steps of all ranks between two steps: the divider from times of a whole run to times of one step of one rank. At least 1. */
-export const stepsOfRanks = (ranks: readonly OverviewRank[]): number =>
-  Math.max(
-    1,
-    ranks.reduce((sum, { steps }) => sum + steps, 0),
-  );
 
 function mostChanged(a: readonly number[], b: readonly number[]): RankPair['changed'] {
   let changed: RankPair['changed'];

@@ -1,9 +1,9 @@
 // The findings of the run, the worst first: each links to its place on the timeline.
 
-import type { ViewFinding } from '@ranktrace/protocol';
+import type { Overview, ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { formatCount, formatDuration } from '../controls/format.ts';
+import { formatBytes, formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import './findings-list.css';
 
 export interface FindingsListProps {
@@ -16,6 +16,9 @@ export interface FindingsListProps {
   readonly onPick: ((finding: ViewFinding) => void) | undefined;
   /** Shows all of them at once: where nobody can click, as in print. */
   readonly all?: boolean;
+  /** The run, and the traces of captures beside it, which can be downloaded. */
+  readonly run: string;
+  readonly captures: NonNullable<Overview['captures']>;
 }
 
 const severities = ['alert', 'warning', 'note'] as const;
@@ -23,7 +26,7 @@ const signs = { alert: '✖', warning: '▲', note: '●' } as const;
 const spoken = { alert: 'Alert', warning: 'Warning', note: 'Note' } as const;
 const shownFirst = 5;
 
-export function FindingsList({ findings, analysed, since, onPick, all = false }: FindingsListProps): JSX.Element {
+export function FindingsList({ findings, analysed, since, onPick, all = false, run, captures }: FindingsListProps): JSX.Element {
   const [showsAll, setShowsAll] = useState(all);
   const sorted = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
   const shown = showsAll ? sorted : sorted.slice(0, shownFirst);
@@ -35,6 +38,9 @@ export function FindingsList({ findings, analysed, since, onPick, all = false }:
         {shown.map((finding, at) => (
           <li key={`${finding.kind} ${finding.ranks.join()} ${finding.from ?? ''} ${at}`}>
             <Finding finding={finding} onPick={onPick} />
+            {captures.some(({ name }) => name === finding.capture) && (
+              <CaptureLink run={run} name={finding.capture ?? ''} text="Download the trace of its steps" />
+            )}
           </li>
         ))}
       </ul>
@@ -43,9 +49,27 @@ export function FindingsList({ findings, analysed, since, onPick, all = false }:
           {showsAll ? 'Show fewer' : `Show all ${formatCount(sorted.length)}`}
         </button>
       )}
+      {captures.length > 0 && (
+        <details class="findings-captures">
+          <summary>{formatMany(captures.length, 'capture')}</summary>
+          <ul>
+            {captures.toReversed().map(({ name, bytes }) => (
+              <li key={name}>
+                <CaptureLink run={run} name={name} text={name} /> <span class="muted">{formatBytes(bytes)}</span>
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
     </div>
   );
 }
+
+const CaptureLink = ({ run, name, text }: { readonly run: string; readonly name: string; readonly text: string }): JSX.Element => (
+  <a class="finding-capture" href={`/v1/captures/${encodeURIComponent(run)}/${encodeURIComponent(name)}`} download>
+    {text}
+  </a>
+);
 
 function lookingText(found: number, since: number | null): string {
   if (since !== null) return `Of what came after ${formatDuration(since)} of the run; of all of it once it has ended.`;

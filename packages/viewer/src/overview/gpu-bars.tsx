@@ -10,7 +10,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { formatDuration, formatPercent } from '../controls/format.ts';
 import { PickLink } from '../controls/pick-link.tsx';
-import { shortName } from '../controls/short-name.ts';
+import { lineName, shortName } from '../controls/short-name.ts';
 import { MoreRanks, PhaseBar, PhaseLegend, shownFirst } from './phase-bars.tsx';
 import './gpu-bars.css';
 
@@ -109,7 +109,7 @@ function GpuFigures({ gpu }: { readonly gpu: OverviewGpu }): JSX.Element {
           <dt>{at === 0 ? 'kernels' : ''}</dt>
           <dd>
             <span class="data-table-name" title={name}>
-              {shortName(name, 48)}
+              {lineName(name, 48)}
             </span>{' '}
             {formatDuration(total)}
           </dd>

@@ -111,7 +111,14 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
   const findings = (
     <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
-      <FindingsList findings={overview.findings} analysed={overview.analysed} since={overview.analysedSince} onPick={pickFinding} />
+      <FindingsList
+        findings={overview.findings}
+        analysed={overview.analysed}
+        since={overview.analysedSince}
+        onPick={pickFinding}
+        run={model.run}
+        captures={overview.captures ?? []}
+      />
     </Card>
   );
   if (overview.bins.length === 0)

@@ -45,13 +45,13 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
               type="button"
               class={row.standsOut ? 'phase-row is-slow' : 'phase-row'}
               title={breakdownText(phases, row)}
-              aria-label={`Rank ${row.rank.rank}: ${breakdownText(phases, row)}. Show in the timeline`}
               disabled={onPick === undefined}
               onClick={() => onPick?.(row.rank.rank)}
             >
               <span class="phase-rank">rank {row.rank.rank}</span>
               <PhaseBar phases={phases} roles={overview.phaseRoles} values={row.rank.phases} longest={longest} />
               <span class="phase-excess">{excessText(phases, row)}</span>
+              <span class="only-aloud">: {breakdownText(phases, row)}. Show in the timeline</span>
             </button>
           </li>
         ))}

@@ -4,7 +4,7 @@ import type { ProfileMemory, ProfilePath, ProfilePathLine, RunProfile } from '@r
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
-import { shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { countColumn, shareColumn, timeColumn } from './profile-columns.tsx';
 import './profile.css';
@@ -30,7 +30,7 @@ export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Eleme
       sort: ({ name }) => name,
       show: ({ name }) => (
         <span class="data-table-name" title={name}>
-          {shortName(name) || '–'}
+          {lineName(name) || '–'}
         </span>
       ),
     },

@@ -4,7 +4,7 @@ import type { ProfilePlace } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import type { Column } from '../controls/data-table.tsx';
 import { formatBytes, formatCount, formatDuration, formatMany, formatNumber, formatPercent } from '../controls/format.ts';
-import { shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 
 /** Shows the longest event of a line in the timeline; undefined where there is no timeline, as in a report's file. */
 export type ShowPlace = ((name: string, place: ProfilePlace) => void) | undefined;
@@ -28,7 +28,7 @@ export function PlaceName(props: {
   readonly onPlace: ShowPlace;
 }): JSX.Element {
   const { name, searched, place, onPlace } = props;
-  const text = <span class="data-table-name">{shortName(name)}</span>;
+  const text = <span class="data-table-name">{lineName(name)}</span>;
   if (place === null || onPlace === undefined) return <span title={name}>{text}</span>;
   return (
     <button type="button" class="is-link" title={`${name}: show the longest in the timeline`} onClick={() => onPlace(searched, place)}>

@@ -15,7 +15,7 @@ import type {
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatCount } from '../controls/format.ts';
-import { shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 import {
   bandwidthColumn,
   bytesColumn,
@@ -151,7 +151,7 @@ export const GroupTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Elemen
   <DataTable
     caption={`Communication by group${ofRank(profile)}`}
     columns={columnsOf<ProfileGroup>([
-      { key: 'group', title: 'Group', sort: ({ group }) => group, show: ({ group }) => shortName(group) },
+      { key: 'group', title: 'Group', sort: ({ group }) => group, show: ({ group }) => lineName(group) },
       ...(profile.rank === null ? [countColumn<ProfileGroup>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
       countColumn({ key: 'kernels', title: 'Kernels', of: ({ kernels }) => kernels }),
       timeColumn({ key: 'total', title: 'Time a rank', of: ({ total, ranks }) => total / ranks }),
@@ -199,8 +199,8 @@ export function IdleTable({ profile, pageRows }: Omit<TableProps, 'onPlace'>): J
       caption={`Idle time of GPUs${ofRank(profile)}`}
       columns={columnsOf<ProfileIdle>([
         { key: 'cause', title: 'Cause', sort: ({ cause }) => causeText[cause], show: ({ cause }) => causeText[cause] },
-        { key: 'phase', title: 'Phase of the host', sort: ({ phase }) => phase, show: ({ phase }) => shortName(phase) || '–' },
-        { key: 'op', title: 'Op or call', sort: ({ op }) => op, show: ({ op }) => <span title={op}>{shortName(op) || '–'}</span> },
+        { key: 'phase', title: 'Phase of the host', sort: ({ phase }) => phase, show: ({ phase }) => lineName(phase) || '–' },
+        { key: 'op', title: 'Op or call', sort: ({ op }) => op, show: ({ op }) => <span title={op}>{lineName(op) || '–'}</span> },
         timeColumn({ key: 'time', title: 'Time', of: ({ time }) => time }),
         shareColumn({ key: 'share', title: 'Share', hint: 'Of all idle time', of: ({ time }) => (all > 0 ? time / all : null) }),
         countColumn({ key: 'gaps', title: 'Gaps', of: ({ gaps }) => gaps }),

@@ -39,7 +39,7 @@ export function ReportView({ report }: { readonly report: ReportPage }): JSX.Ele
       )}
       <div class="report-cards">
         <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
-          <FindingsList findings={overview.findings} analysed since={null} onPick={undefined} all />
+          <FindingsList findings={overview.findings} analysed since={null} onPick={undefined} all run={run} captures={[]} />
         </Card>
         {hasSteps && (
           <Card title="Step time">

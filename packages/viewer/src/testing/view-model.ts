@@ -29,6 +29,7 @@ export const viewTrack = (track: number, process: number, kind: ViewTrack['kind'
   overflow: 0,
   unit: '',
   depth: 1,
+  frameDepth: 0,
   events: 100,
   low: 0,
   high: 10,

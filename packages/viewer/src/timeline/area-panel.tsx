@@ -1,6 +1,6 @@
 // The contents of a marked area of the timeline: a table of names, counters, and the same as a flame graph.
 
-import type { AreaRow, AreaTable, RunModel } from '@ranktrace/protocol';
+import type { AreaRow, AreaTable, FlameSplit, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { AnswerState } from '../client/answer-state.tsx';
@@ -30,7 +30,8 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
   const isPartial = model !== undefined && !model.live && isReading(model);
   const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
   const table = useAnswer((options) => client.area(area, options), key);
-  const flame = useAnswer((options) => client.flame(area, options), tab === 'flame' ? key : undefined);
+  const [split, setSplit] = useState<FlameSplit>(undefined);
+  const flame = useAnswer((options) => client.flame(area, split, options), tab === 'flame' ? `${key} ${split ?? ''}` : undefined);
   const counters = table.value?.counters.length ?? 0;
   const tabs = [
     { key: 'names', title: 'Names' },
@@ -43,6 +44,8 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
       {formatTime(area.from, grain)} – {formatTime(area.until, grain)},{' '}
       {area.tracks.length === 0 ? 'all tracks' : formatMany(area.tracks.length, 'track')}
       {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}${isPartial ? ' so far' : ''}`}
+      {' · '}
+      <Downloads run={client.run} area={area} model={model} />
     </p>
   );
   return (
@@ -50,6 +53,17 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
       <Tabset label="Marked area" tabs={tabs} shown={tab} onShow={setTab} aside={head}>
         {tab === 'flame' ? (
           <>
+            <p class="area-filter">
+              <label>
+                Split by{' '}
+                <select value={split ?? ''} onChange={({ currentTarget }) => setSplit((currentTarget.value || undefined) as FlameSplit)}>
+                  <option value="">nothing</option>
+                  <option value="rank">rank</option>
+                  <option value="device">host and device</option>
+                  <option value="both">rank, host and device</option>
+                </select>
+              </label>
+            </p>
             <AnswerState answer={flame} what="Building the flame graph" />
             {flame.value !== undefined && <FlameGraph root={flame.value} isPartial={isPartial} />}
           </>
@@ -66,6 +80,27 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
     </section>
   );
 }
+
+/** Links to the part of the run that the area shows, as a trace: the ranks of its tracks, and all that overlaps its time. */
+function Downloads({ run, area, model }: { readonly run: string; readonly area: Area; readonly model: RunModel | undefined }): JSX.Element {
+  const ranks = [...new Set(area.tracks.map((track) => rankOf(track, model)))].filter((rank) => rank !== undefined);
+  const isAll = area.tracks.length === 0 || ranks.length > ranksInAddressMax;
+  const about = new URLSearchParams({ run, from: String(Math.floor(area.from)), until: String(Math.ceil(area.until) + 1) });
+  if (!isAll) about.set('ranks', ranks.join());
+  const link = (format: string, title: string): JSX.Element => (
+    <a href={`/v1/trace?${about}&format=${format}`} download title={title}>
+      .{format}
+    </a>
+  );
+  return (
+    <span class="area-downloads">
+      Download {link('pftrace', 'For Perfetto, and for ranktrace')} {link('json', 'For chrome://tracing and others')}
+    </span>
+  );
+}
+
+/** Ranks that an address has room for; of more, a download has all of the run. */
+const ranksInAddressMax = 512;
 
 function Names({
   table,

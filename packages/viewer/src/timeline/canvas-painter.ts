@@ -5,9 +5,12 @@
 import { formatTime } from '../controls/format.ts';
 import { drawClockMarks } from './clock-mark-painter.ts';
 import { cutText } from './cut-text.ts';
-import { type Frame, type FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';
+import { type Frame, type FramePainter, lanesTop, pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { LinkPainter } from './link-painter.ts';
 import { outline } from './outline.ts';
+import { cssOf } from './palette.ts';
+import { drawPath } from './path-painter.ts';
+import { rowOf } from './row-lines.ts';
 import type { Row } from './rows.ts';
 import { ticksOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
@@ -46,8 +49,15 @@ export class CanvasPainter {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const split = pinnedBottom(frame.layout, height);
     this.#texts(frame);
-    this.#clipped(0, split, width, height - split, () => {
-      this.#linkPainter.links(frame, split);
+    const top = lanesTop(frame.layout, height, frame.scrollTop);
+    this.#clipped(0, top, width, height - top, () => {
+      // Beside the path, other arrows would only confuse.
+      if (!this.#session.state.path.peek()) this.#linkPainter.links(frame, split);
+      const path = this.#session.path.peek();
+      if (path !== undefined && path !== null) {
+        const rowOfTrack = (track: number): Row | undefined => this.#linkPainter.rowOf(frame, track);
+        drawPath(this.#context, frame, split, path, this.#session.pathAt.peek(), rowOfTrack);
+      }
       this.#selection(frame, split);
       this.#marked(frame, split);
     });
@@ -55,7 +65,26 @@ export class CanvasPainter {
       this.#clipped(0, rulerHeight, width, split - rulerHeight, () => this.#selectionIn(frame, frame.layout.pinned, rulerHeight));
     this.#ruler(frame, zero);
     drawClockMarks(context, this.#session.clockMarks.peek(), frame.window, width, rulerHeight, cssOf(frame.palette.clockStep));
+    this.#alerts(frame);
     this.#cursor(frame, zero);
+  }
+
+  // A flag on the ruler where an alert began: filled while it is open.
+  #alerts({ window, width, palette }: Frame): void {
+    const context = this.#context;
+    for (const { time, isOpen } of this.#session.alertMarks.peek()) {
+      if (time < window.from || time > window.until) continue;
+      const x = Math.round(xAt(window, width, time));
+      context.fillStyle = palette.alert;
+      context.strokeStyle = palette.alert;
+      context.fillRect(x, 2, 1, rulerHeight - 2);
+      context.beginPath();
+      context.moveTo(x + 1, 2);
+      context.lineTo(x + 10, 6);
+      context.lineTo(x + 1, 10);
+      if (isOpen) context.fill();
+      else context.stroke();
+    }
   }
 
   #clipped(x: number, y: number, width: number, height: number, draw: () => void): void {
@@ -82,7 +111,7 @@ export class CanvasPainter {
         // A text that the header or the ruler would cut is left out.
         if (label.middle - 6 < label.clipTop || label.middle + 6 > label.clipBottom) continue;
         const room = label.right - label.left - 7;
-        const text = this.#session.nameOf(label.name);
+        const text = label.isStep ? this.#session.nameOf(label.name) : this.#session.shortNameOf(label.name);
         if (label.isStep) {
           const number = stepText(text);
           const short = room > 52 && number !== text ? `step ${number}` : number;
@@ -154,6 +183,7 @@ export class CanvasPainter {
 
   #selection(frame: Frame, split: number): void {
     this.#linkPainter.partners(frame, split);
+    this.#linkPainter.launches(frame, split);
     this.#linkPainter.hovered(frame, split);
     this.#selectionIn(frame, frame.layout.rows, split - frame.scrollTop);
     const hover = this.#session.hover.peek();
@@ -167,7 +197,7 @@ export class CanvasPainter {
   #selectionIn(frame: Frame, rows: readonly Row[], offset: number): void {
     const place = this.#session.place.peek();
     if (place === undefined) return;
-    const row = rows.find((each) => each.track?.track === place.track);
+    const row = rowOf(rows, place.track, place.depth);
     if (row !== undefined) outline(this.#context, frame, row, offset, place, frame.palette.accent, 2);
   }
 
@@ -204,5 +234,3 @@ export class CanvasPainter {
 
 /** `ProfilerStep#12` is 12. */
 export const stepText = (name: string): string => /(\d+)$/.exec(name)?.[1] ?? name;
-
-const cssOf = (pixel: number): string => `rgb(${pixel & 0xff} ${(pixel >>> 8) & 0xff} ${(pixel >>> 16) & 0xff})`;

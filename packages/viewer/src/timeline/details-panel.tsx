@@ -1,11 +1,12 @@
 // All known facts of the selected event: its time, length and place, the rank's own fields, and the same collective or call on other ranks.
 
-import type { EventDetails, RunModel } from '@ranktrace/protocol';
+import type { EventDetails, EventPlace, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
+import { lineName, shortName } from '../controls/short-name.ts';
 import { shownFields } from './detail-fields.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
-import { zeroOf } from './ruler.ts';
+import { trackLabel } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 
 export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Element {
@@ -24,7 +25,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
   return (
     <>
       <div class="panel-head">
-        <h2>{details.name}</h2>
+        <h2 title={details.name}>{shortName(details.name)}</h2>
         <span class="badge">{details.kind}</span>
         {details.category !== '' && details.category !== details.kind && <span class="badge">{details.category}</span>}
         {details.open && <span class="badge badge-warning">has not ended</span>}
@@ -49,6 +50,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
       <div class="panel-body details">
         <Facts session={session} details={details} model={model} />
         {(details.partners.length > 0 || details.partnersMissing.length > 0) && <Partners session={session} details={details} />}
+        <Launches session={session} details={details} />
         {details.stack.length > 0 && (
           <div class="details-part">
             <h3>Stack</h3>
@@ -67,15 +69,16 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
 function Facts({ session, details, model }: { session: TimelineSession; details: EventDetails; model: RunModel }): JSX.Element {
   const track = session.tracks.value.get(details.track);
   const process = track === undefined ? undefined : session.processes.value.get(track.process);
-  const zero = zeroOf(session.extent.value);
+  const zero = session.zero.value;
   const clock = formatWallClock(model.unixEpoch, details.start);
   const facts: (readonly [string, string])[] = [
+    ...(shortName(details.name) === details.name ? [] : [['Name', details.name] as const]),
     ['Start', `${formatTime(details.start - zero, 1)}${clock === undefined ? '' : `  (${clock})`}`],
   ];
   if (details.kind !== 'instant') facts.push(['Length', `${formatDuration(details.length)}${details.open ? ' so far' : ''}`]);
   if (details.self !== null && details.self < details.length * 0.999) facts.push(['Self', formatDuration(details.self)]);
   if (process !== undefined && track !== undefined) {
-    facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${track.name || `${track.kind} ${track.tid}`}`]);
+    facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${trackLabel(track)}`]);
     facts.push(['Clock', formatBound(details.bound ?? process.alignment.bound)]);
   }
   return (
@@ -93,6 +96,53 @@ function Facts({ session, details, model }: { session: TimelineSession; details:
     </div>
   );
 }
+
+// A device's work and the call that launched it lead to each other.
+function Launches({ session, details }: { session: TimelineSession; details: EventDetails }): JSX.Element | null {
+  const { launchedBy, launched, launchedLeftOut } = details;
+  if (launchedBy.length + launched.length === 0) return null;
+  const link = (place: EventPlace): JSX.Element => (
+    <button type="button" class="link" title={place.name} onClick={() => goTo(session, place)}>
+      {lineName(place.name, launchCharsMax)}
+    </button>
+  );
+  const [call] = launchedBy;
+  return (
+    <div class="details-part launches">
+      {launchedBy.length > 0 && call !== undefined && (
+        <>
+          <h3>Launched by</h3>
+          <ol>
+            {launchedBy.map((place) => (
+              <li key={`${place.track}.${place.event}`}>
+                {link(place)} <span class="muted">{formatDuration(place.length)}</span>
+              </li>
+            ))}
+          </ol>
+          <p class="muted">{formatDuration(details.start - call.start)} after the call began</p>
+        </>
+      )}
+      {launched.length > 0 && (
+        <>
+          <h3>Launched</h3>
+          <ol>
+            {launched.map((place) => (
+              <li key={`${place.track}.${place.event}`}>
+                {link(place)}{' '}
+                <span class="muted">
+                  {formatDuration(place.length)}, {formatDuration(place.start - details.start)} later
+                </span>
+              </li>
+            ))}
+          </ol>
+          {launchedLeftOut > 0 && <p class="muted">and {formatCount(launchedLeftOut)} more</p>}
+        </>
+      )}
+    </div>
+  );
+}
+
+const launchCharsMax = 48;
 
 // Order of arrival: in a collective, the last rank kept the others waiting.
 function Partners({ session, details }: { session: TimelineSession; details: EventDetails }): JSX.Element {

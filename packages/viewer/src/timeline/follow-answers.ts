@@ -3,6 +3,7 @@
 
 import { batch, computed, effect } from '@preact/signals';
 import type { ViewTrack } from '@ranktrace/protocol';
+import { goToMatch } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
 /** Debounce: the view must rest for this long before its arrows are requested. */
@@ -33,10 +34,12 @@ export function followSelection(session: TimelineSession): () => void {
     client.event(selected.track, selected.event).then(
       (details) => {
         if (!isStill()) return;
+        const isFromLink = session.place.peek() === undefined;
         batch(() => {
           session.details.value = details;
           session.detailsProblem.value = undefined;
           session.place.value = details;
+          if (isFromLink) session.toReveal.value = details;
         });
       },
       (error: Error) => {
@@ -60,8 +63,8 @@ export function followLinks(session: TimelineSession): () => void {
     const top = session.scrollTop.peek();
     const tracks = session.layout
       .peek()
-      .rows.filter((row) => row.kind === 'track' && row.top < top + height && row.top + row.height > top)
-      .map((row) => (row.track as ViewTrack).track)
+      .rows.filter((row) => row.top < top + height && row.top + row.height > top)
+      .flatMap((row) => (row.kind === 'track' ? [(row.track as ViewTrack).track] : row.lanes.map(({ track }) => track)))
       .slice(0, tracksAskedMax);
     if (tracks.length === 0) {
       session.links.value = undefined;
@@ -90,6 +93,46 @@ export function followLinks(session: TimelineSession): () => void {
   };
 }
 
+/** Time between two requests for a path that is not there yet, and their greatest number. */
+const pathDelayMs = 2000;
+const pathRequestsMax = 150;
+
+/** `session.path` while it is shown; requested again until the analysis has one. */
+export function followPath(session: TimelineSession): () => void {
+  const isReady = computed(() => session.state.path.value && session.isShown.value && session.client.model.value !== undefined);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let abort: AbortController | undefined;
+  const giveUp = (): void => {
+    clearTimeout(timer);
+    abort?.abort(new DOMException('moved on', 'AbortError'));
+    abort = undefined;
+  };
+  const ask = (left: number): void => {
+    const mine = new AbortController();
+    abort = mine;
+    session.client.path(mine.signal).then(
+      (path) => {
+        if (mine.signal.aborted) return;
+        session.path.value = path;
+        if (path === null && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
+      },
+      () => undefined,
+    );
+  };
+  const stop = effect(() => {
+    giveUp();
+    if (isReady.value) ask(pathRequestsMax);
+    else if (!session.state.path.value) {
+      session.path.value = undefined;
+      session.pathAt.value = undefined;
+    }
+  });
+  return () => {
+    stop();
+    giveUp();
+  };
+}
+
 /** `session.matches` of `state.search`; searched again when the run has got more names. */
 export function followSearch(session: TimelineSession): () => void {
   const names = computed(() => session.client.model.value?.names.length);
@@ -106,6 +149,7 @@ export function followSearch(session: TimelineSession): () => void {
     giveUp();
     if (text === '' || !isReady) {
       session.matches.value = undefined;
+      if (text === '') session.wantedMatch = undefined;
       return;
     }
     timer = setTimeout(() => {
@@ -113,9 +157,15 @@ export function followSearch(session: TimelineSession): () => void {
       abort = mine;
       session.client.search(text, mine.signal).then(
         (result) => {
-          if (!mine.signal.aborted) session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+          if (mine.signal.aborted) return;
+          session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+          const wanted = session.wantedMatch;
+          session.wantedMatch = undefined;
+          if (wanted !== undefined) goToMatch(session, wanted);
         },
-        () => undefined,
+        () => {
+          if (!mine.signal.aborted) session.wantedMatch = undefined;
+        },
       );
     }, searchDelayMs);
   });

@@ -5,6 +5,8 @@
 //   ├────────────────────────────┤
 //   │ pinned rows                │ + pinnedHeight
 //   ├────────────────────────────┤
+//   │ header of the rank whose rows are scrolled (`stickyRow`)
+//   ├────────────────────────────┤
 //   │ rows, moved up by scroll   │
 //   └────────────────────────────┘ height              CSS pixels here, device pixels (× ratio) in `Pixels`
 //
@@ -16,8 +18,9 @@ import { FrameTexts, LineSink } from './frame-texts.ts';
 import type { Band } from './outliers.ts';
 import type { Palette } from './palette.ts';
 import { Pixels } from './pixels.ts';
-import { type Layout, lineHeight, type Row, rowsBetween } from './rows.ts';
-import { type LineColours, linesOf, paintLine } from './span-line.ts';
+import { lanesDepthMax, lanesPlace, stepsPlace } from './row-lines.ts';
+import { type Layout, lineHeight, type Row, rowsBetween, stickyRow } from './rows.ts';
+import { type LineColours, type LineEvents, linesOf, paintLine } from './span-line.ts';
 import type { Part, TileCache, TrackState } from './tile-cache.ts';
 import { lengthOf, type TimeWindow } from './viewport.ts';
 
@@ -88,14 +91,21 @@ export class FramePainter {
       this.pixels.unclip();
       this.pixels.rect(0, Math.round((split - 2) * ratio), columns, Math.round(split * ratio), palette.separatorStrong);
     }
-    this.#rows(frame, layout.rows, scrollTop, split, split, height);
+    const sticky = stickyRow(layout.rows, scrollTop);
+    const top = split + (sticky?.height ?? 0);
+    this.#rows(frame, layout.rows, scrollTop, split, top, height);
+    if (sticky !== undefined) {
+      this.#rows(frame, [{ ...sticky, top: 0 }], 0, split, split, top);
+      this.pixels.unclip();
+      this.pixels.rect(0, Math.round((top - 1) * ratio), columns, Math.round(top * ratio), palette.separatorStrong);
+    }
     this.#cache.end();
   }
 
   #rows(frame: Frame, rows: readonly Row[], scroll: number, offset: number, clipTop: number, clipBottom: number): void {
     const { ratio, palette } = frame;
     const { pixels } = this;
-    const [first, last] = rowsBetween(rows, scroll, scroll + clipBottom - clipTop);
+    const [first, last] = rowsBetween(rows, scroll + clipTop - offset, scroll + clipBottom - offset);
     for (let at = first; at < last; at++) {
       const row = rows[at] as Row;
       const top = row.top - scroll + offset;
@@ -111,6 +121,7 @@ export class FramePainter {
         if (row.kind === 'counter') this.#counter(frame, row.track, row.process, y0, y1);
         else this.#spans(frame, row, row.track, row.process, top, clipTop, clipBottom);
       }
+      if (row.lanes.length > 0 && row.process !== undefined) this.#lanes(frame, row, row.process, top, clipTop, clipBottom);
       if (row.process !== undefined) this.#gaps(frame, row.process, y0, y1);
       if (row.kind === 'rank' && row.process !== undefined) {
         this.#shifted(frame, row.process, y1);
@@ -147,7 +158,8 @@ export class FramePainter {
     const lineColours: LineColours = isSteps
       ? { table: palette.steps, dimmed: palette.steps, byName: (name) => colours.step(name), means: undefined }
       : { table: palette.spans, dimmed: palette.dimmed, byName: (name) => colours.span(name), means };
-    const [pad, tall, lines] = isSteps ? [4, row.height - 9, 1] : [1, lineHeight - 1, Math.max(1, track.depth)];
+    const steps = stepsPlace(row);
+    const [pad, tall, lines] = isSteps ? [steps.top, steps.tall, 1] : [1, lineHeight - 1, row.lines];
     const ground = isSteps ? palette.header : palette.background;
     const sink = new LineSink(this.texts, frame, isSteps, clipTop, clipBottom);
     for (let depth = 0; depth < lines; depth++) {
@@ -164,14 +176,47 @@ export class FramePainter {
         if (tile.type !== 'spans') continue;
         entry.lines ??= linesOf(tile);
         const itemLines = entry.lines;
-        if (depth + 1 >= itemLines.length) continue;
-        const [first, last] = [itemLines[depth] as number, itemLines[depth + 1] as number];
+        const of = row.firstLine + depth;
+        if (of + 1 >= itemLines.length) continue;
+        const [first, last] = [itemLines[of] as number, itemLines[of + 1] as number];
         if (first === last) continue;
         isPainted = true;
         paintLine(line, tile, first, last, from, until, view, lineColours, sink);
       }
       if (isPainted) pixels.repeat(line, y0, y1);
     }
+  }
+
+  // Several tracks on one line: inner spans over outer ones, the busiest stream over the others.
+  #lanes(frame: Frame, row: Row, process: ViewProcess, top: number, clipTop: number, clipBottom: number): void {
+    const { ratio, window, width, palette, colours, means } = frame;
+    const { pixels } = this;
+    const lineTop = top + lanesPlace.top;
+    if (lineTop + lanesPlace.tall < clipTop || lineTop > clipBottom) return;
+    const [y0, y1] = [Math.round(lineTop * ratio), Math.round((lineTop + lanesPlace.tall) * ratio)];
+    const view = { from: window.from, scale: (width * ratio) / lengthOf(window), width: pixels.width };
+    const lineColours: LineColours = { table: palette.spans, dimmed: palette.dimmed, byName: (name) => colours.span(name), means };
+    const line = this.#line;
+    line.fill(palette.background);
+    this.#beyondLine(frame, process, line);
+    for (const track of row.lanes) {
+      this.#slots(frame, track, process);
+      const deepest = lanesDepthMax(track);
+      for (let depth = 0; depth <= deepest; depth++) {
+        // Texts of the innermost spans alone: others lie below them.
+        const sink = depth === deepest ? new LineSink(this.texts, frame, false, clipTop, clipBottom) : noTexts;
+        if (sink !== noTexts) (sink as LineSink).at(lineTop, lanesPlace.tall);
+        for (const { entry, from, until } of this.#parts) {
+          const tile = entry.tile as SpanTile;
+          if (tile.type !== 'spans') continue;
+          entry.lines ??= linesOf(tile);
+          if (depth + 1 >= entry.lines.length) continue;
+          const [first, last] = [entry.lines[depth] as number, entry.lines[depth + 1] as number];
+          if (first < last) paintLine(line, tile, first, last, from, until, view, lineColours, sink);
+        }
+      }
+    }
+    pixels.repeat(line, y0, y1);
   }
 
   #counter(frame: Frame, track: ViewTrack, process: ViewProcess, y0: number, y1: number): void {
@@ -273,6 +318,12 @@ export class FramePainter {
     if (x0 < x1) line.fill(frame.palette.unknown, Math.max(0, x0), Math.max(0, x1));
   }
 }
+
+const noTexts: LineEvents = { labelPxMin: Number.POSITIVE_INFINITY, label: () => undefined, instant: () => undefined };
+
+/** Upper edge of the rows that scroll, CSS pixels: below the header that stays. */
+export const lanesTop = (layout: Layout, height: number, scrollTop: number): number =>
+  pinnedBottom(layout, height) + (stickyRow(layout.rows, scrollTop)?.height ?? 0);
 
 /** Lower edge of the pinned rows, CSS pixels: they never take more than 60 % of the height. */
 export const pinnedBottom = (layout: Layout, height: number): number =>

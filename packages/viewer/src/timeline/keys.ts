@@ -18,6 +18,9 @@ export type KeyAction =
   | 'nextSame'
   | 'previousSame'
   | 'pin'
+  | 'path'
+  | 'nextOnPath'
+  | 'previousOnPath'
   | 'follow';
 
 /** Actions that continue while the key is held. */
@@ -40,8 +43,10 @@ export const keyHelp: readonly KeyHelp[] = [
   { keys: ['0'], text: 'Show the whole run', actions: ['whole'] },
   { keys: ['M'], text: 'Sum up the time of the selected span', actions: ['area'] },
   { keys: ['P'], text: 'Pin the lane of the selected span to the top', actions: ['pin'] },
+  { keys: ['C'], text: 'Show or hide the critical path', actions: ['path'] },
+  { keys: [',', '.'], text: 'Go to the segment of the path before and after', actions: ['previousOnPath', 'nextOnPath'] },
   { keys: ['L'], text: 'Follow a live run', actions: ['follow'] },
-  { keys: ['Esc'], text: 'Clear the area, the selection, the search', actions: ['clear'] },
+  { keys: ['Esc'], text: 'Clear the area, the selection, the path, the search; leaves the search field', actions: ['clear'] },
   { keys: ['/'], text: 'Search', actions: ['search'] },
   { keys: ['?'], text: 'This help', actions: ['help'] },
 ];
@@ -80,6 +85,9 @@ const actions: Readonly<Record<string, KeyAction>> = {
   '[': 'previousSame',
   p: 'pin',
   l: 'follow',
+  c: 'path',
+  ',': 'previousOnPath',
+  '.': 'nextOnPath',
 };
 
 /** The action of a key; undefined for none. Keys with Ctrl, Alt or Meta are the browser's. */

@@ -5,12 +5,13 @@
 //
 // ± bounds are drawn at both ends of a selected or hovered collective or call, where the clocks' uncertainty is visible.
 
-import type { ViewTrack } from '@ranktrace/protocol';
+import type { EventPlace, ViewTrack } from '@ranktrace/protocol';
 import { boundAt } from './clock-marks.ts';
 import type { Frame } from './frame-painter.ts';
 import type { Item } from './hit.ts';
 import { outline } from './outline.ts';
-import { lineHeight, type Row } from './rows.ts';
+import { placeIn } from './row-lines.ts';
+import type { Row } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf, xAt } from './viewport.ts';
 
@@ -48,8 +49,8 @@ export class LinkPainter {
     const all = [{ ...details, rank: -1 }, ...details.partners];
     const last = all.reduce((latest, each) => (each.start > latest.start ? each : latest));
     for (const partner of details.partners) {
-      const row = this.#rowOf(frame, partner.track);
-      if (row?.kind !== 'track') continue;
+      const row = this.rowOf(frame, partner.track);
+      if (row === undefined) continue;
       outline(this.#context, frame, row, split - frame.scrollTop, partner, palette.link, 1.5);
     }
     if (details.kind === 'rpc') {
@@ -63,19 +64,35 @@ export class LinkPainter {
       // Until the last rank came in, the others waited: the time is marked on each.
       for (const each of all) {
         if (each === last) continue;
-        const row = this.#rowOf(frame, each.track);
+        const row = this.rowOf(frame, each.track);
         if (row === undefined) continue;
-        const y = row.top + split - frame.scrollTop + (row.kind === 'track' ? 1 + each.depth * lineHeight : 4);
+        const place = placeIn(row, each.track, each.depth) ?? { top: 4, tall: 17 };
+        const y = row.top + split - frame.scrollTop + place.top + place.tall;
         const [left, right] = [xAt(window, width, each.start), xAt(window, width, Math.min(last.start, each.start + each.length))];
         if (right - left >= 1) {
           context.fillStyle = palette.slow;
-          context.fillRect(left, y + lineHeight - 4, right - left, 2);
+          context.fillRect(left, y - 3, right - left, 2);
         }
         this.#arrow(frame, split, { ...last, time: last.start }, { ...each, time: Math.max(each.start, last.start) }, 1.5);
       }
       this.#dot(frame, split, { ...last, time: last.start });
     }
     for (const each of all) this.#bounds(frame, split, each);
+  }
+
+  /** Arrows between the selected call or work and what it launched, or the call that launched it. */
+  launches(frame: Frame, split: number): void {
+    const details = this.#session.details.peek();
+    const place = this.#session.place.peek();
+    if (details === undefined || place?.track !== details.track || place.event !== details.event) return;
+    const startOf = ({ track, depth, start }: EventPlace): End => ({ track, depth, time: start });
+    const [call] = details.launchedBy;
+    if (call !== undefined) this.#arrow(frame, split, startOf(call), startOf(details), 1.5);
+    for (const work of details.launched) this.#arrow(frame, split, startOf(details), startOf(work), 1.5);
+    for (const each of [...details.launchedBy.slice(0, 1), ...details.launched]) {
+      const row = this.rowOf(frame, each.track);
+      if (row !== undefined) outline(this.#context, frame, row, split - frame.scrollTop, each, frame.palette.link, 1.5);
+    }
   }
 
   /** The clocks' bounds at both ends of the collective or call under the pointer, and its arrows in view. */
@@ -102,7 +119,8 @@ export class LinkPainter {
     const links = this.#session.links.peek();
     if (links === undefined || links.leftOut > 0 || links.links.length > linksShownMax) return;
     // The selected event's arrows are drawn separately.
-    if ((this.#session.details.peek()?.partners.length ?? 0) > 0) return;
+    const { partners = [], launchedBy = [], launched = [] } = this.#session.details.peek() ?? {};
+    if (partners.length + launchedBy.length + launched.length > 0) return;
     this.#context.globalAlpha = links.links.length > 60 ? 0.25 : 0.45;
     const { window } = frame;
     for (const { from, to } of links.links) {
@@ -160,15 +178,17 @@ export class LinkPainter {
   }
 
   #pointOf({ window, width, scrollTop }: Frame, split: number, { track, depth, time }: End): Point | undefined {
-    const row = this.#rowOf({ layout: this.#session.layout.peek() }, track);
+    const row = this.rowOf({ layout: this.#session.layout.peek() }, track);
     if (row === undefined) return undefined;
-    const middle = row.kind === 'track' ? 1 + depth * lineHeight + lineHeight / 2 : row.height / 2;
+    const place = placeIn(row, track, depth);
+    const middle = place === undefined ? row.height / 2 : place.top + place.tall / 2;
     return { x: xAt(window, width, time), y: row.top + middle + split - scrollTop };
   }
 
-  // The row of a track, or the row that it is folded into.
   #rows: { readonly of: unknown; readonly byTrack: Map<number, Row> } | undefined;
-  #rowOf({ layout }: Pick<Frame, 'layout'>, track: number): Row | undefined {
+
+  /** The row of a track, or the row that it is folded into. */
+  rowOf({ layout }: Pick<Frame, 'layout'>, track: number): Row | undefined {
     if (this.#rows?.of !== layout) this.#rows = { of: layout, byTrack: rowsByTrack(layout.rows, this.#session.tracks.peek()) };
     return this.#rows.byTrack.get(track);
   }
@@ -178,7 +198,9 @@ function rowsByTrack(rows: readonly Row[], tracks: ReadonlyMap<number, ViewTrack
   const found = new Map<number, Row>();
   const byProcess = new Map<number, Row>();
   for (const row of rows) {
-    if (row.track !== undefined) found.set(row.track.track, row);
+    // A track's frames of Python, which no arrow leads to, are another row of it.
+    if (row.track !== undefined && row.firstLine === 0) found.set(row.track.track, row);
+    for (const lane of row.lanes) found.set(lane.track, row);
     if (row.kind === 'rank' && row.process !== undefined) byProcess.set(row.process.index, row);
   }
   for (const { track, process } of tracks.values()) {

@@ -8,11 +8,10 @@ import { useEffect, useRef } from 'preact/hooks';
 import { useTheme } from '../controls/theme.ts';
 import { drawClockMarks, markReachPx } from './clock-mark-painter.ts';
 import { marksAt } from './clock-marks.ts';
-import { palettes } from './palette.ts';
+import { cssOf as css, palettes } from './palette.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf, type TimeWindow, timeAt, wholeWindow, xAt } from './viewport.ts';
 
-const height = 40;
 const edgePx = 6;
 const hint = 'The whole run: drag to choose what is shown, double click for all';
 
@@ -103,19 +102,19 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
 function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typeof palettes)['light']): void {
   const ratio = devicePixelRatio;
   const width = canvas.clientWidth;
+  const height = canvas.clientHeight;
   if (width === 0) return;
   if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
   if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
   const context = canvas.getContext('2d', { alpha: false });
   if (context === null) return;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const css = (pixel: number): string => `rgb(${pixel & 0xff} ${(pixel >>> 8) & 0xff} ${(pixel >>> 16) & 0xff})`;
   context.fillStyle = css(palette.background);
   context.fillRect(0, 0, width, height);
   const whole = wholeWindow(session.extent.peek());
   const overview = session.overview.now.peek();
   if (overview !== undefined)
-    drawSteps(context, overview, whole, width, session.extent.peek().until, css(palette.bandRange), css(palette.bandMedian));
+    drawSteps(context, overview, whole, width, height, session.extent.peek().until, css(palette.bandRange), css(palette.bandMedian));
   drawClockMarks(context, session.clockMarks.peek(), whole, width, height, css(palette.clockStep));
   const window = session.window.peek();
   const left = Math.max(0, xAt(whole, width, window.from));
@@ -142,6 +141,7 @@ function drawSteps(
   { times, slowest, median, fastest }: Overview,
   whole: TimeWindow,
   width: number,
+  height: number,
   until: number,
   range: string,
   line: string,

@@ -1,5 +1,6 @@
 // Colours for pixels and the canvas. A hash of the name chooses its colour, so a name has one colour on every rank, in every run and on every day;
-// twenty hues of even lightness, chosen so that the theme's text reads on each (contrast ≥ 4.5, asserted in the test).
+// twenty hues of even lightness, chosen so that the theme's text reads on each (contrast ≥ 4.5, asserted in the test). Communication has a stronger
+// colour of its own, whatever the name.
 //
 // A pixel is 0xAABBGGRR: the byte order of ImageData on the little-endian machines that browsers run on.
 
@@ -39,6 +40,9 @@ export interface Palette {
   readonly link: string;
   readonly bound: string;
   readonly slow: string;
+  /** The critical path. */
+  readonly path: string;
+  readonly alert: string;
 }
 
 // biome-ignore format: rows of ten
@@ -70,6 +74,12 @@ const dark = [
   '#794646',
 ];
 
+/** Number of the colour of communication in `Palette.spans`: the one after those of names. */
+export const communicationColour = light.length;
+const communication = { light: '#ff9d3c', dark: '#a04d00' } as const;
+const communicationName =
+  /nccl|rccl|^gloo:|^(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier|send|recv)(?![a-z])/i;
+
 /** `#rrggbb` as a pixel. */
 export function pixelOf(hex: string): number {
   const rgb = Number.parseInt(hex.slice(1), 16);
@@ -85,14 +95,17 @@ export function mixed(under: number, over: number, part: number): number {
   return (0xff000000 | redBlue | green) >>> 0;
 }
 
+/** A pixel as CSS. */
+export const cssOf = (pixel: number): string => `rgb(${pixel & 0xff} ${(pixel >>> 8) & 0xff} ${(pixel >>> 16) & 0xff})`;
+
 const spanColours = (hexes: readonly string[]): Uint32Array => Uint32Array.from(hexes, pixelOf);
 const dimmedColours = (hexes: readonly string[], background: string, part: number): Uint32Array =>
   Uint32Array.from(hexes, (hex) => mixed(pixelOf(background), pixelOf(hex), part));
 
 export const palettes: Readonly<Record<ThemeName, Palette>> = {
   light: {
-    spans: spanColours(light),
-    dimmed: dimmedColours(light, '#ffffff', 0.22),
+    spans: spanColours([...light, communication.light]),
+    dimmed: dimmedColours([...light, communication.light], '#ffffff', 0.22),
     steps: Uint32Array.of(pixelOf('#dfe6ef'), pixelOf('#cdd8e6')),
     background: pixelOf('#ffffff'),
     header: pixelOf('#f7f8fa'),
@@ -120,10 +133,12 @@ export const palettes: Readonly<Record<ThemeName, Palette>> = {
     link: 'rgb(150 60 150 / 75%)',
     bound: 'rgb(150 60 150 / 22%)',
     slow: '#c2293a',
+    path: '#b00020',
+    alert: '#c2293a',
   },
   dark: {
-    spans: spanColours(dark),
-    dimmed: dimmedColours(dark, '#14171c', 0.28),
+    spans: spanColours([...dark, communication.dark]),
+    dimmed: dimmedColours([...dark, communication.dark], '#14171c', 0.28),
     steps: Uint32Array.of(pixelOf('#2b3340'), pixelOf('#394454')),
     background: pixelOf('#14171c'),
     header: pixelOf('#1a1e25'),
@@ -151,6 +166,8 @@ export const palettes: Readonly<Record<ThemeName, Palette>> = {
     link: 'rgb(225 150 225 / 75%)',
     bound: 'rgb(225 150 225 / 24%)',
     slow: '#ff7b86',
+    path: '#ff5c6c',
+    alert: '#ff7b86',
   },
 };
 
@@ -160,6 +177,7 @@ const seed = 126_189;
 
 /** Index of a name's colour: the same for names that differ only in digits, so that `step 1` and `step 2` belong together. */
 export function colourOf(name: string): number {
+  if (communicationName.test(name)) return communicationColour;
   let hash = seed;
   for (let at = 0; at < name.length; at++) {
     const code = name.charCodeAt(at);

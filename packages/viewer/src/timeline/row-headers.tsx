@@ -5,7 +5,7 @@ import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../controls/format.ts';
-import { movedOrder, type Row, rowsBetween } from './rows.ts';
+import { movedOrder, type Row, rowsBetween, trackLabel } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 
 /** Rows of one list: the pinned ones or those that scroll. */
@@ -14,6 +14,8 @@ export function RowHeaders(props: {
   list: 'pinned' | 'rows';
   /** CSS pixels of the visible part of the list. */
   visible: ReadonlySignal<readonly [number, number]>;
+  /** Key of a row whose header is elsewhere. */
+  without?: string | undefined;
 }): JSX.Element {
   const { session, list } = props;
   const dragged = useSignal<Row | undefined>(undefined);
@@ -21,11 +23,20 @@ export function RowHeaders(props: {
   const [first = 0, last = 0] = range.value.split(' ').map(Number);
   return (
     <>
-      {session.layout.value[list].slice(first, last).map((row) => (
-        <RowHeader key={row.key} session={session} row={row} isPinned={list === 'pinned'} dragged={dragged} />
-      ))}
+      {session.layout.value[list]
+        .slice(first, last)
+        .filter(({ key }) => key !== props.without)
+        .map((row) => (
+          <RowHeader key={row.key} session={session} row={row} isPinned={list === 'pinned'} dragged={dragged} />
+        ))}
     </>
   );
+}
+
+/** The header that stays at the top while its rank's rows are scrolled. */
+export function StickyHeader({ session, row }: { session: TimelineSession; row: Row }): JSX.Element {
+  const dragged = useSignal<Row | undefined>(undefined);
+  return <RowHeader key={row.key} session={session} row={{ ...row, top: 0, siblings: [] }} isPinned={false} dragged={dragged} />;
 }
 
 function RowHeader({
@@ -187,7 +198,7 @@ function titleOf(row: Row): string {
     const { track } = row;
     return track === undefined
       ? row.label
-      : `${track.name} · ${track.kind} ${track.tid} of rank ${process.rank} · ${formatMany(track.events, 'event')}`;
+      : `${trackLabel(track)}${track.tid > 0 ? ` · ${track.kind} ${track.tid}` : ''} of rank ${process.rank} · ${formatMany(track.events, 'event')}`;
   }
   const ended = process.ended ? 'ended' : 'has not ended';
   return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}${process.alignment.shifted.length > 0 ? `\n${shiftsOf(process)}` : ''}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;

@@ -1,8 +1,9 @@
+import { frameLine } from '@ranktrace/protocol';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { modelOf, viewProcess, viewTrack } from '../testing/view-model.ts';
 import type { Representative } from './outliers.ts';
-import { type LayoutInput, layOut, movedOrder, type Row, rowAt, rowsBetween, toggled } from './rows.ts';
+import { type LayoutInput, layOut, movedOrder, type Row, rowAt, rowsBetween, stickyRow, toggled } from './rows.ts';
 
 const input = (about: Partial<LayoutInput> = {}): LayoutInput => ({
   model: modelOf(2),
@@ -18,11 +19,74 @@ const input = (about: Partial<LayoutInput> = {}): LayoutInput => ({
 
 const keys = (rows: readonly Row[]): string => rows.map(({ key, indent }) => '·'.repeat(indent) + key).join(' ');
 
-test('a rank has its steps in its own row, then threads, then counters', () => {
+const open = new Set(['r0', 'r1']);
+
+test('several ranks have a line each: their steps, and what their devices or their main threads did', () => {
   const { rows } = layOut(input());
+  expect(keys(rows)).toBe('r0 r1');
+  expect(rows.map(({ height, lanes }) => [height, lanes.map(({ track }) => track)])).toEqual([
+    [37, [1]],
+    [37, [4]],
+  ]);
+  expect(keys(layOut(input({ model: modelOf(1) })).rows)).toBe('r0 ·t1 ·t2');
+  expect(keys(layOut(input({ highlighted: new Set([1]) })).rows)).toBe('r0 r1 ·t4 ·t5');
+});
+
+test('an open rank has its steps in its own row, then threads, then counters', () => {
+  const { rows } = layOut(input({ unfolded: open }));
   expect(keys(rows)).toBe('r0 ·t1 ·t2 r1 ·t4 ·t5');
   expect(rows[0]?.track?.track).toBe(0);
   expect(rows.map(({ height }) => height)).toEqual([28, 39, 38, 28, 39, 38]);
+});
+
+describe('a rank with GPUs', () => {
+  const tracks = [
+    viewTrack(0, 0, 'steps'),
+    viewTrack(1, 0, 'thread', { name: 'autograd', tid: 9, events: 10 }),
+    viewTrack(2, 0, 'thread', { name: 'process -1 · thread', tid: 4711, events: 90, frameDepth: 3 }),
+    viewTrack(3, 0, 'stream', { name: 'GPU 0 · stream 20', tid: 0, events: 5 }),
+    viewTrack(4, 0, 'stream', { name: 'GPU 0 · stream 7', tid: 0, events: 50, depth: 2 }),
+    viewTrack(5, 0, 'counter', { name: 'Memory allocated · device', unit: 'B' }),
+  ];
+  const gpus = (about: Partial<LayoutInput> = {}): LayoutInput =>
+    input({ model: { processes: [viewProcess(0)], tracks, groups: [] }, ...about });
+
+  test('has its streams first, by number, then the main thread with its frames, others, memory', () => {
+    const { rows } = layOut(gpus());
+    expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual([
+      'r0 Rank 0',
+      't4 GPU 0 · stream 7',
+      't3 GPU 0 · stream 20',
+      't2p thread 4711 · Python',
+      't2 thread 4711',
+      't1 autograd',
+      't5 Memory allocated · device',
+    ]);
+    expect(rows[3]).toMatchObject({ firstLine: frameLine, lines: 3, height: 57 });
+  });
+
+  test('folded, shows its streams on one line, the busiest on top', () => {
+    const { rows } = layOut(gpus({ folded: new Set(['r0']) }));
+    expect(rows.map(({ key, lanes }) => [key, lanes.map(({ track }) => track)])).toEqual([['r0', [3, 4]]]);
+  });
+
+  test.each([
+    ['device', 'r0 ·t2p ·t2 ·t1 ·t5'],
+    ['host', 'r0 ·t4 ·t3 ·t2p ·t5'],
+    ['frames', 'r0 ·t4 ·t3 ·t2 ·t1 ·t5'],
+    ['memory', 'r0 ·t4 ·t3 ·t2p ·t2 ·t1'],
+  ])('without %s', (layer, shown) => {
+    expect(keys(layOut(gpus({ hidden: new Set([layer]) })).rows)).toBe(shown);
+  });
+
+  test('its header stays at the top while its tracks are scrolled', () => {
+    const two = { processes: [viewProcess(0), viewProcess(1)], tracks: [...tracks, viewTrack(6, 1, 'steps')], groups: [] };
+    const { rows } = layOut(gpus({ model: two, unfolded: open }));
+    const last = rows.findLast(({ process }) => process?.rank === 0) as Row;
+    expect([0, 1, 100, last.top].map((scroll) => stickyRow(rows, scroll)?.key)).toEqual([undefined, 'r0', 'r0', 'r0']);
+    expect(stickyRow(rows, last.top + last.height - 10)).toBe(undefined);
+    expect(stickyRow(rows, last.top + last.height)).toBe(undefined);
+  });
 });
 
 test('more than two counters are folded into one row', () => {
@@ -35,7 +99,7 @@ test('more than two counters are folded into one row', () => {
 });
 
 test('a folded rank keeps its steps', () => {
-  const { rows } = layOut(input({ folded: new Set(['r0']) }));
+  const { rows } = layOut(input({ unfolded: new Set(['r1']) }));
   expect(keys(rows)).toBe('r0 r1 ·t4 ·t5');
   expect(rows[0]).toMatchObject({ isFolded: true, isFoldable: true, track: { kind: 'steps' } });
 });
@@ -59,8 +123,8 @@ test('the second life of a rank is a row of its own', () => {
     tracks: [viewTrack(0, 0, 'thread'), viewTrack(1, 1, 'thread')],
     groups: [],
   };
-  const { rows } = layOut(input({ model }));
-  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 't0 thread', 'r0.2 Rank 0, life 2', 't1 thread']);
+  const { rows } = layOut(input({ model, unfolded: new Set(['r0', 'r0.2']) }));
+  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 't0 thread 1', 'r0.2 Rank 0, life 2', 't1 thread 1']);
 });
 
 test('of many ranks those that stand out are open below a band of the others', () => {
@@ -71,7 +135,7 @@ test('of many ranks those that stand out are open below a band of the others', (
   ]);
   const many = input({ model, representatives, highlighted: new Set([99]) });
   const { rows } = layOut(many);
-  expect(keys(rows)).toBe('rest:g r7 ·t22 ·t23 r50 ·t151 ·t152 r99 ·t298 ·t299');
+  expect(keys(rows)).toBe('rest:g r7 r50 r99 ·t298 ·t299');
   expect(rows[0]).toMatchObject({ hasBand: true, label: '97 more ranks' });
   expect(rows[0]?.ranks).toHaveLength(97);
   const unfolded = layOut({ ...many, unfolded: new Set(['rest:g']) }).rows;
@@ -82,16 +146,16 @@ test('of many ranks those that stand out are open below a band of the others', (
 test('groups of many ranks are folded to a band unless one of them stands out', () => {
   const many = input({ model: modelOf(40), grouping: 'host', representatives: new Map([[5, 'slow' as const]]) });
   const { rows } = layOut(many);
-  expect(keys(rows.slice(0, 6))).toBe('g:h0 g:h1 ·rest:g:h1 ·r5 ··t16 ··t17');
+  expect(keys(rows.slice(0, 6))).toBe('g:h0 g:h1 ·rest:g:h1 ·r5 g:h2 g:h3');
   expect(rows[0]).toMatchObject({ isFolded: true, hasBand: true });
 });
 
 test('pinned ranks and lanes are at the top, and stay where they are', () => {
   const { pinned, rows, pinnedHeight } = layOut(input({ pinned: ['t4', 'r0', 'gone'] }));
-  expect(keys(pinned)).toBe('t4 r0 ·t1 ·t2');
-  expect(pinned[0]?.label).toBe('Rank 1 · thread');
-  expect(pinnedHeight).toBe(39 + 28 + 39 + 38);
-  expect(keys(rows)).toBe('r0 ·t1 ·t2 r1 ·t4 ·t5');
+  expect(keys(pinned)).toBe('t4 r0');
+  expect(pinned[0]?.label).toBe('Rank 1 · thread 1');
+  expect(pinnedHeight).toBe(39 + 37);
+  expect(keys(rows)).toBe('r0 r1');
 });
 
 test('a rank can be moved among those beside it', () => {
@@ -106,9 +170,9 @@ test('folding and unfolding undo each other', () => {
   const [first] = layOut(input()).rows;
   const once = toggled(first as Row, new Set(), new Set());
   const [folded] = layOut(input(once)).rows;
-  expect(folded?.isFolded).toBe(true);
+  expect(folded?.isFolded).toBe(false);
   const twice = toggled(folded as Row, once.folded, once.unfolded);
-  expect(layOut(input(twice)).rows[0]?.isFolded).toBe(false);
+  expect(layOut(input(twice)).rows[0]?.isFolded).toBe(true);
 });
 
 test('rows lie one below the other, and are found by height (seed 11)', () => {

@@ -2,16 +2,17 @@
 //
 //   group   host-a                    only when ranks are put together by host or axis; folded: a band of its ranks' step times
 //   rest    ▸ 61 more ranks           those that are neither slow, fast nor typical: one band (outliers.ts)
-//   rank    ▾ Rank 3  [ steps lane ]  always with its steps, so that a folded rank still says how it does
-//   track     thread, stream …        18 px for each line of nested spans
+//   rank    ▾ Rank 3  [ steps lane ]  always with its steps; folded, as it is where there are several, also with a line of its devices' work
+//   track     stream, thread …        18 px for each line of nested spans; frames of Python are a row of their own
 //   counter   loss                    a step line
 //
-// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `c:r3`, `rest:g:host-a`.
+// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `t17p` (its frames), `c:r3`, `rest:g:host-a`.
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out separately, from 0.
 
-import type { RunModel, ViewProcess, ViewTrack } from '@ranktrace/protocol';
+import { frameLine, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
 import type { Grouping } from '../client/view-state.ts';
 import { formatCount, formatMany } from '../controls/format.ts';
+import { type Layer, layerOf } from './layers.ts';
 import type { Representative } from './outliers.ts';
 
 export type RowKind = 'group' | 'rank' | 'rest' | 'track' | 'counters' | 'counter';
@@ -28,6 +29,11 @@ export interface Row {
   readonly process: ViewProcess | undefined;
   /** The track with the row's items: the lane of a track row, the steps of a rank row. */
   readonly track: ViewTrack | undefined;
+  /** A folded rank's tracks that share one line below its steps. */
+  readonly lanes: readonly ViewTrack[];
+  /** Track row: the first of the track's lines that it shows, and their number. */
+  readonly firstLine: number;
+  readonly lines: number;
   /** Ranks that it represents. */
   readonly ranks: readonly number[];
   readonly isFoldable: boolean;
@@ -53,6 +59,8 @@ export interface LayoutInput {
   readonly unfolded: ReadonlySet<string>;
   readonly pinned: readonly string[];
   readonly order: readonly string[];
+  /** Layers that are not shown; a rank's steps always are. */
+  readonly hidden?: ReadonlySet<string>;
   /** Never folded away. */
   readonly highlighted: ReadonlySet<number>;
   /** By rank; those that represent the others when there are many. */
@@ -62,16 +70,22 @@ export interface LayoutInput {
 export const lineHeight = 18;
 export const trackPadding = 3;
 const rankHeight = 28;
+/** With a line of work below its steps. */
+const foldedRankHeight = 37;
 const groupHeight = 26;
 const bandHeight = 46;
 const counterHeight = 38;
 const countersHeight = 21;
+/** Streams on one line of a folded rank: those with most events. */
+const lanesMax = 16;
 /** Number of a rank's counters that are shown by default. */
 const countersOpenMax = 2;
 /** With more processes than this, only the representatives are open. */
 export const ranksOpenMax = 32;
 
-const trackOrder: Readonly<Record<ViewTrack['kind'], number>> = { steps: 0, thread: 1, stream: 2, device: 3, counter: 4 };
+/** Devices first: in a GPU job their work counts. */
+const trackOrder = { steps: 0, device: 1, host: 2, counters: 4, memory: 3, frames: 2 } as const;
+const orderOf = (track: ViewTrack): number => trackOrder[layerOf(track) ?? 'steps'];
 
 interface Rank {
   readonly key: string;
@@ -86,23 +100,35 @@ export function layOut(input: LayoutInput): Layout {
   const ranks = ranksOf(input.model);
   const isLarge = ranks.length > ranksOpenMax;
   const isFolded = (key: string, isUsually: boolean): boolean => (isUsually ? !input.unfolded.has(key) : input.folded.has(key));
+  const hidden: ReadonlySet<string> = input.hidden ?? new Set();
+  const isHidden = (track: ViewTrack): boolean => {
+    const layer = layerOf(track);
+    return layer !== undefined && hidden.has(layer) && !(layer === 'host' && track.frameDepth > 0 && !hidden.has('frames'));
+  };
+  const addTrack = (to: RowList, track: ViewTrack, process: ViewProcess, indent: number): void => {
+    const hasFrames = track.frameDepth > 0 && !hidden.has('frames');
+    if (hasFrames) to.add(trackRow(track, process, indent, true));
+    if (!hidden.has(layerOf(track) ?? 'host')) to.add(trackRow(track, process, indent));
+  };
   const list = new RowList();
   const byKey = new Map(ranks.map((rank) => [rank.key, rank]));
 
   const addRank = (to: RowList, rank: Rank, indent: number, isUsuallyFolded: boolean, siblings: readonly string[]): void => {
     const { process, tracks, key } = rank;
     const steps = tracks.find(({ kind }) => kind === 'steps');
-    const others = tracks.filter((track) => track !== steps);
+    const others = tracks.filter((track) => track !== steps && !isHidden(track));
     const folded = isFolded(key, isUsuallyFolded);
+    const lanes = folded ? lanesOf(others.filter((track) => !hidden.has(layerOf(track) ?? ''))) : [];
     to.add({
       ...plain,
       key,
       kind: 'rank',
-      height: rankHeight,
+      height: lanes.length > 0 ? foldedRankHeight : rankHeight,
       indent,
       label: rank.life === 1 ? `Rank ${process.rank}` : `Rank ${process.rank}, life ${rank.life}`,
       process,
       track: steps,
+      lanes,
       ranks: [process.rank],
       isFoldable: others.length > 0,
       isFolded: folded,
@@ -112,7 +138,7 @@ export function layOut(input: LayoutInput): Layout {
     if (folded) return;
     const counters = others.filter(({ kind }) => kind === 'counter');
     const areMany = counters.length > countersOpenMax;
-    for (const track of others) if (!areMany || track.kind !== 'counter') to.add(trackRow(track, process, indent + 1));
+    for (const track of others) if (!areMany || track.kind !== 'counter') addTrack(to, track, process, indent + 1);
     if (!areMany) return;
     const countersKey = `c:${key}`;
     const areFolded = isFolded(countersKey, true);
@@ -130,6 +156,8 @@ export function layOut(input: LayoutInput): Layout {
     });
     if (!areFolded) for (const track of counters) to.add(trackRow(track, process, indent + 1));
   };
+  // Several ranks have a line each, so that they can be compared; those that a person was led to are open.
+  const isOneLine = (rank: Rank): boolean => ranks.length > 1 && !input.highlighted.has(rank.process.rank);
 
   for (const group of groupsOf(ranks, input)) {
     const members = inOrder(group.ranks, ({ key }) => key, input.order);
@@ -155,7 +183,7 @@ export function layOut(input: LayoutInput): Layout {
     }
     const siblings = members.map(({ key }) => key);
     if (rest.length === 0 || !isLarge) {
-      for (const rank of members) addRank(list, rank, indent, false, siblings);
+      for (const rank of members) addRank(list, rank, indent, isOneLine(rank), siblings);
       continue;
     }
     // The band first: outliers are read against it.
@@ -174,7 +202,7 @@ export function layOut(input: LayoutInput): Layout {
       hasBand: folded,
     });
     if (!folded) for (const rank of rest) addRank(list, rank, indent + 1, true, siblings);
-    for (const rank of shown) addRank(list, rank, indent, false, siblings);
+    for (const rank of shown) addRank(list, rank, indent, isOneLine(rank), siblings);
   }
 
   const pins = new RowList();
@@ -182,10 +210,10 @@ export function layOut(input: LayoutInput): Layout {
   for (const { tracks, process } of ranks) for (const track of tracks) trackByKey.set(`t${track.track}`, [track, process]);
   for (const key of input.pinned) {
     const rank = byKey.get(key);
-    if (rank !== undefined) addRank(pins, rank, 0, false, []);
-    const found = trackByKey.get(key);
+    if (rank !== undefined) addRank(pins, rank, 0, isOneLine(rank), []);
+    const found = trackByKey.get(key.replace(/p$/, ''));
     if (found !== undefined) {
-      const row = trackRow(found[0], found[1], 0);
+      const row = trackRow(found[0], found[1], 0, key.endsWith('p'));
       pins.add({ ...row, label: `Rank ${found[1].rank} · ${row.label}` });
     }
   }
@@ -252,6 +280,9 @@ const plain = {
   indent: 0,
   process: undefined,
   track: undefined,
+  lanes: [] as readonly ViewTrack[],
+  firstLine: 0,
+  lines: 1,
   ranks: [] as readonly number[],
   isFoldable: false,
   isFolded: false,
@@ -270,19 +301,41 @@ class RowList {
   }
 }
 
-function trackRow(track: ViewTrack, process: ViewProcess, indent: number): Omit<Row, 'top'> {
+function trackRow(track: ViewTrack, process: ViewProcess, indent: number, isFrames = false): Omit<Row, 'top'> {
   const isCounter = track.kind === 'counter';
+  const lines = Math.max(1, isFrames ? track.frameDepth : track.depth);
+  const label = trackLabel(track);
   return {
     ...plain,
-    key: `t${track.track}`,
+    key: isFrames ? `t${track.track}p` : `t${track.track}`,
     kind: isCounter ? 'counter' : 'track',
-    height: isCounter ? counterHeight : Math.max(1, track.depth) * lineHeight + trackPadding,
+    height: isCounter ? counterHeight : lines * lineHeight + trackPadding,
     indent,
-    label: track.name === '' ? `${track.kind} ${track.tid}` : track.name,
+    label: isFrames ? `${label} · Python` : label,
     process,
     track,
+    firstLine: isFrames ? frameLine : 0,
+    lines,
     ranks: [process.rank],
   };
+}
+
+/** A process that the recording could not tell, as Kineto numbers it. */
+const unknownProcess = /^process -1 · /;
+
+/** Name of a track for people: `GPU 0 · stream 7`, `thread 4711`. */
+export function trackLabel({ kind, name, tid }: Pick<ViewTrack, 'kind' | 'name' | 'tid'>): string {
+  const known = name.replace(unknownProcess, '').trim();
+  if (known === '' || known === kind) return tid > 0 ? `${kind} ${tid}` : kind;
+  return known;
+}
+
+/** Tracks that a folded rank shows on one line: its streams, those with most events on top; else its main thread. */
+function lanesOf(tracks: readonly ViewTrack[]): readonly ViewTrack[] {
+  const of = (layer: Layer): ViewTrack[] => tracks.filter((track) => layerOf(track) === layer && track.events > 0);
+  const streams = of('device');
+  if (streams.length > 0) return streams.sort((a, b) => a.events - b.events).slice(-lanesMax);
+  return of('host').slice(0, 1);
 }
 
 function ranksOf(model: LayoutInput['model']): Rank[] {
@@ -305,12 +358,38 @@ function ranksOf(model: LayoutInput['model']): Rank[] {
         process,
         life,
         lives: lives.get(process.rank) ?? 1,
-        tracks: (tracks.get(process.index) ?? []).sort(
-          (a, b) => trackOrder[a.kind] - trackOrder[b.kind] || a.tid - b.tid || (a.name < b.name ? -1 : 1),
-        ),
+        tracks: (tracks.get(process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
       };
     });
 }
+
+/** Streams by number; threads with the busiest, which is the main one, first. */
+const byName = (a: ViewTrack, b: ViewTrack): number =>
+  layerOf(a) === 'host' ? b.events - a.events || a.tid - b.tid : a.name.localeCompare(b.name, 'en', { numeric: true }) || a.tid - b.tid;
+
+/**
+ * The row that stays at the top while the rows below it, which belong to it, are scrolled: the header of the open rank or group whose rows are at
+ * the top.
+ */
+export function stickyRow(rows: readonly Row[], scroll: number): Row | undefined {
+  const [first] = rowsBetween(rows, scroll, scroll + 1);
+  const top = rows[first];
+  if (top === undefined) return undefined;
+  if (top.kind === 'rank') return top.top < scroll && !top.isFolded && isParent(top, rows[first + 1]) ? top : undefined;
+  if (top.process === undefined) return undefined;
+  for (let at = first - 1; at >= 0; at--) {
+    const row = rows[at] as Row;
+    if (row.kind !== 'rank') continue;
+    // The next rank's header is about to take its place.
+    const next = rows[first + 1];
+    const isLast = next === undefined || !isParent(row, next);
+    return isLast && top.top + top.height - scroll < row.height ? undefined : row;
+  }
+  return undefined;
+}
+
+const isParent = (rank: Row, row: Row | undefined): boolean =>
+  row !== undefined && row.kind !== 'rank' && row.process !== undefined && row.process === rank.process;
 
 interface Group {
   readonly key: string;

@@ -4,13 +4,14 @@
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { cutMiddle } from '../controls/short-name.ts';
 import { isReading } from '../overview/reading.ts';
-import { selectMatch, showStep } from './navigate.ts';
+import { goToMatch, selectMatch, showStep, stepOf } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
 const namesShownMax = 12;
-/** Steps as people and torch write them. */
-const stepPattern = /^\s*(?:#|step\s*#?|ProfilerStep#)\s*(\d{1,9})\s*$/i;
+const nameCharsMax = 44;
+const aliasCharsMax = 30;
 
 export function SearchBox({ session }: { session: TimelineSession }): JSX.Element {
   const { state } = session;
@@ -19,8 +20,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
   const text = state.search.value;
   const total = matches?.result.names.reduce((sum, { count }) => sum + count, 0) ?? 0;
   const names = matches?.result.names.slice(0, namesShownMax) ?? [];
-  const [, number] = stepPattern.exec(text) ?? [];
-  const step = number === undefined ? undefined : Number(number);
+  const step = stepOf(text);
   const model = session.client.model.value;
   const isPartial = model === undefined || isReading(model);
   const others = (matches?.result.names.length ?? 0) + (matches?.result.leftOut ?? 0) - names.length;
@@ -48,12 +48,11 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
         onKeyDown={(event) => {
           if (event.key === 'Enter') {
             event.preventDefault();
-            if (step !== undefined && total === 0) void showStep(session, step);
-            else void selectMatch(session, event.shiftKey ? 'previous' : 'next');
+            goToMatch(session, event.shiftKey ? 'previous' : 'next');
           } else if (event.key === 'Escape') {
+            // Back to the lanes; the matches stay bright until Escape is pressed there.
             event.preventDefault();
-            if (text === '') event.currentTarget.blur();
-            else state.search.value = '';
+            event.currentTarget.closest('.timeline')?.querySelector<HTMLElement>('.timeline-canvas')?.focus();
           }
         }}
       />
@@ -97,9 +96,12 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
               No name {isPartial && 'so far '}holds “{matches.text}”.
             </p>
           )}
-          {names.map(({ name, count, total: time }) => (
+          {names.map(({ name, count, total: time, alias }) => (
             <button type="button" class="search-hit" key={name} onClick={() => void selectMatch(session, 'next', name)}>
-              <span class="search-name">{session.nameOf(name)}</span>
+              <span class="search-name" title={session.nameOf(name)}>
+                {cutMiddle(session.shortNameOf(name), nameCharsMax)}
+                {alias !== undefined && <span class="muted"> · recorded as {cutMiddle(alias, aliasCharsMax)}</span>}
+              </span>
               <span class="muted">
                 {formatCount(count)} × · {formatDuration(time)}
               </span>

@@ -16,20 +16,25 @@ import {
   type RunModel,
   type SearchResult,
   tileWidth,
+  type ViewPath,
   type ViewProcess,
   type ViewTrack,
 } from '@ranktrace/protocol';
 import type { RunClient } from '../client/run-client.ts';
 import type { Grouping, ViewState } from '../client/view-state.ts';
+import { shortName } from '../controls/short-name.ts';
+import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
-import { followLinks, followSearch, followSelection } from './follow-answers.ts';
+import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
-import { levelOf, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
+import { lanesTop, levelOf, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
 import { type Item, itemAt } from './hit.ts';
 import { NameColourTable } from './name-colours.ts';
-import { goToTarget } from './navigate.ts';
+import { goToTarget, keepInView, reveal } from './navigate.ts';
 import { representativesOf } from './outliers.ts';
-import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, toggled } from './rows.ts';
+import { lanesDepthMax, lanesPlace } from './row-lines.ts';
+import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, stickyRow, toggled } from './rows.ts';
+import { zeroOf } from './ruler.ts';
 import { type Part, TileCache } from './tile-cache.ts';
 import { clamped, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, windowOf, zoomed } from './viewport.ts';
 
@@ -58,13 +63,16 @@ export interface Marking {
   readonly bottom: number;
 }
 
-export type Panel = 'details' | 'area';
+export type Panel = 'details' | 'area' | 'path';
 
 /** Number of ranks to unfold for a finding about all ranks. */
 const unfoldedMax = 12;
 /** Length of a live run's first window, if it has run longer. */
 const followNs = 20e9;
+const shortNamesMax = 20_000;
 const noticeMs = 3000;
+/** Keys that wait for the answer to an earlier one. */
+const findsWaitingMax = 32;
 /** Length of the window of a run without events. */
 const emptyNs = 1e9;
 
@@ -84,6 +92,14 @@ export class TimelineSession {
   readonly detailsProblem: Signal<string | undefined> = signal(undefined);
   /** Place of the selected event, as soon as it is known. */
   readonly place: Signal<Omit<EventPlace, 'name'> | undefined> = signal(undefined);
+  /** An event that a link leads to: shown as soon as the lanes are there. */
+  readonly toReveal: Signal<Omit<EventPlace, 'name' | 'event'> | undefined> = signal(undefined);
+  /** Enter was pressed before the names of the search were known. */
+  wantedMatch: 'next' | 'previous' | undefined;
+  /** The critical path while it is shown; null where the run has none. */
+  readonly path: Signal<ViewPath | null | undefined> = signal(undefined);
+  /** Number of the path's segment that was looked at last. */
+  readonly pathAt: Signal<number | undefined> = signal(undefined);
   /** Number of events in the clicked item. */
   readonly mergedCount = signal(1);
   readonly links: Signal<Links | undefined> = signal(undefined);
@@ -94,6 +110,7 @@ export class TimelineSession {
   readonly isShown = signal(false);
   /** The panel below the lanes: the selected event or the marked area, whichever was chosen last. */
   readonly panel: ReadonlySignal<Panel | undefined>;
+  readonly openPanels: ReadonlySignal<readonly Panel[]>;
   /** Counts tiles that came: drawing depends on it. */
   readonly tilesCame = signal(0);
   readonly isLoading = signal(false);
@@ -101,15 +118,22 @@ export class TimelineSession {
   readonly notice: Signal<string | undefined> = signal(undefined);
 
   readonly extent: ReadonlySignal<TimeWindow>;
+  /** The time that is shown as 0: the first step's begin, where there are steps. */
+  readonly zero: ReadonlySignal<number>;
   readonly window: ReadonlySignal<TimeWindow>;
   readonly layout: ReadonlySignal<Layout>;
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
   readonly clockMarks: ReadonlySignal<ClockMarks>;
+  readonly alertMarks: ReadonlySignal<readonly AlertMark[]>;
   readonly #stops: (() => void)[];
   readonly #chosenPanel = signal<Panel>('area');
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
   #wasLive = false;
+  #height = 0;
+  readonly #shortNames = new Map<number, string>();
+  #finds: Promise<void> = Promise.resolve();
+  #findsWaiting = 0;
   #isDisposed = false;
 
   constructor(client: RunClient, state: ViewState) {
@@ -126,9 +150,11 @@ export class TimelineSession {
       const { from = 0, until = 0, processes = [] } = model.value ?? {};
       return { from, until: processes.length === 0 || !(until > from) ? from + emptyNs : until };
     });
+    this.zero = computed(() => model.value?.firstStep ?? zeroOf(this.extent.value));
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
+    this.alertMarks = computed(() => alertMarks(this.overview.now.value));
     this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
       const now = this.#laidOut() ?? { processes: [], tracks: [], groups: [] };
@@ -140,14 +166,19 @@ export class TimelineSession {
         unfolded: state.unfolded.value,
         pinned: state.pinned.value,
         order: state.order.value,
+        hidden: state.hidden.value,
         highlighted: new Set([...state.highlighted.value].slice(0, unfoldedMax)),
         representatives: representativesOf(this.overview.now.value, ranks, ranksOpenMax),
       });
     });
+    this.openPanels = computed(() => {
+      const isOpen = { details: state.selected.value !== undefined, area: state.area.value !== undefined, path: state.path.value };
+      return (['details', 'area', 'path'] as const).filter((panel) => isOpen[panel]);
+    });
     this.panel = computed(() => {
-      const [hasArea, hasEvent] = [state.area.value !== undefined, state.selected.value !== undefined];
-      if (hasArea && hasEvent) return this.#chosenPanel.value;
-      return hasArea ? 'area' : hasEvent ? 'details' : undefined;
+      const open = this.openPanels.value;
+      const chosen = this.#chosenPanel.value;
+      return open.includes(chosen) ? chosen : open[0];
     });
     this.#stops = [
       effect(() => {
@@ -156,12 +187,18 @@ export class TimelineSession {
       effect(() => {
         if (state.area.value !== undefined) this.#chosenPanel.value = 'area';
       }),
+      effect(() => {
+        if (state.path.value) this.#chosenPanel.value = 'path';
+      }),
       client.onReset(() => this.#reset()),
       effect(() => this.#followModel()),
       effect(() => this.#followTarget()),
+      effect(() => this.#followReveal()),
+      effect(() => this.#followHeight()),
       followSelection(this),
       followLinks(this),
       followSearch(this),
+      followPath(this),
     ];
   }
 
@@ -183,6 +220,20 @@ export class TimelineSession {
 
   nameOf(name: number): string {
     return nameText(this.model?.names ?? [], name) ?? '';
+  }
+
+  /** The name as lanes show it. */
+  shortNameOf(name: number): string {
+    let short = this.#shortNames.get(name);
+    if (short === undefined) {
+      const text = this.nameOf(name);
+      // A name that has not arrived yet is not kept.
+      if (text === '') return '';
+      if (this.#shortNames.size >= shortNamesMax) this.#shortNames.clear();
+      short = shortName(text);
+      this.#shortNames.set(name, short);
+    }
+    return short;
   }
 
   // ——— moving ———
@@ -243,13 +294,32 @@ export class TimelineSession {
     const split = pinnedBottom(layout, height);
     if (y < rulerHeight) return { x, y, time, row: undefined, item: undefined };
     const isPinned = y < split;
+    const scrollTop = this.scrollTop.peek();
     const rows = isPinned ? layout.pinned : layout.rows;
-    const inList = isPinned ? y - rulerHeight : y - split + this.scrollTop.peek();
-    const row = rows[rowAt(rows, inList)];
-    if (row?.track === undefined || row.process === undefined || row.kind === 'counter') return { x, y, time, row, item: undefined };
-    const depth = row.kind === 'rank' ? 0 : Math.floor((inList - row.top - 1) / lineHeight);
+    const sticky = isPinned || y >= lanesTop(layout, height, scrollTop) ? undefined : stickyRow(rows, scrollTop);
+    const inList = isPinned ? y - rulerHeight : y - split + scrollTop;
+    const row = sticky ?? rows[rowAt(rows, inList)];
+    if (row?.process === undefined || row.kind === 'counter') return { x, y, time, row, item: undefined };
+    const inRow = sticky === undefined ? inList - row.top : y - split;
     const reach = (lengthOf(window) / Math.max(1, width)) * 3;
-    return { x, y, time, row, item: itemAt(this.partsOf(row.track), depth, time, reach) };
+    return { x, y, time, row, item: this.#itemIn(row, inRow, time, reach) };
+  }
+
+  #itemIn(row: Row, inRow: number, time: number, reach: number): Item | undefined {
+    if (row.kind !== 'rank') {
+      const line = Math.floor((inRow - 1) / lineHeight);
+      return row.track === undefined ? undefined : itemAt(this.partsOf(row.track), row.firstLine + line, time, reach);
+    }
+    if (row.lanes.length === 0 || inRow < lanesPlace.top) return row.track && itemAt(this.partsOf(row.track), 0, time, reach);
+    // As painted: what lies on top comes first.
+    for (const track of row.lanes.toReversed()) {
+      const parts = this.partsOf(track);
+      for (let depth = lanesDepthMax(track); depth >= 0; depth--) {
+        const item = itemAt(parts, depth, time, 0) ?? (depth === 0 ? itemAt(parts, depth, time, reach) : undefined);
+        if (item !== undefined) return item;
+      }
+    }
+    return undefined;
   }
 
   /** Tiles of a track that are drawn now, and their neighbours. */
@@ -276,14 +346,26 @@ export class TimelineSession {
     });
   }
 
+  /** Runs searches for the next event one after another: each begins where the last one ended. */
+  queueFind(find: () => Promise<void>): Promise<void> {
+    if (this.#findsWaiting >= findsWaitingMax) return this.#finds;
+    this.#findsWaiting++;
+    this.#finds = this.#finds.then(async () => {
+      this.#findsWaiting--;
+      if (!this.#isDisposed) await find();
+    });
+    return this.#finds;
+  }
+
   showPanel(panel: Panel): void {
     this.#chosenPanel.value = panel;
   }
 
-  /** Clears the last choice: area, selection, search, marked ranks. */
+  /** Clears the last choice: area, selection, path, search, marked ranks. */
   clear(): void {
     if (this.state.area.peek() !== undefined) this.state.area.value = undefined;
     else if (this.state.selected.peek() !== undefined) this.select(undefined);
+    else if (this.state.path.peek()) this.state.path.value = false;
     else if (this.state.search.peek() !== '') this.state.search.value = '';
     else this.state.highlighted.value = new Set();
   }
@@ -313,11 +395,13 @@ export class TimelineSession {
   #reset(): void {
     this.cache.clear();
     this.colours.clear();
+    this.#shortNames.clear();
     this.overview.clear();
     batch(() => {
       this.details.value = undefined;
       this.place.value = undefined;
       this.links.value = undefined;
+      this.path.value = undefined;
       this.matches.value = undefined;
       this.state.selected.value = undefined;
       this.tilesCame.value++;
@@ -339,6 +423,23 @@ export class TimelineSession {
   #laidOut(): RunModel | undefined {
     const model = this.client.model.value;
     return model !== undefined && model.processes.length > ranksOpenMax && !this.overview.isSettled.value ? undefined : model;
+  }
+
+  #followReveal(): void {
+    const place = this.toReveal.value;
+    const hasLanes = this.size.value.height > 0 && this.client.model.value !== undefined;
+    const isPlaced = this.overview.isSettled.value || (this.model?.processes.length ?? 0) <= ranksOpenMax;
+    if (place === undefined || !hasLanes || !isPlaced) return;
+    this.toReveal.value = undefined;
+    reveal(this, place);
+  }
+
+  // The panel opens over the lanes: a selection there moves up.
+  #followHeight(): void {
+    const { height } = this.size.value;
+    const isLower = height < this.#height;
+    this.#height = height;
+    if (isLower && height > 0) keepInView(this);
   }
 
   #followTarget(): void {

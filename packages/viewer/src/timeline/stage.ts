@@ -14,7 +14,6 @@ import { type Frame, FramePainter, pinnedBottom, rulerHeight } from './frame-pai
 import { heldActions, type KeyAction } from './keys.ts';
 import { palettes } from './palette.ts';
 import { type Row, rowsBetween } from './rows.ts';
-import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { eased, fitted, followed, lengthOf, type TimeWindow, timeAt } from './viewport.ts';
 
@@ -72,8 +71,11 @@ export class Stage {
           session.details,
           session.links,
           session.matches,
+          session.path,
+          session.pathAt,
           session.marking,
           session.clockMarks,
+          session.alertMarks,
           session.overview.now,
           session.state.area,
           session.state.follow,
@@ -157,7 +159,7 @@ export class Stage {
       means: matches === undefined ? undefined : (name) => matches.names.has(name),
       bandOf: (row) => session.overview.bandOf(row),
     };
-    this.#canvasPainter.paint(frame, zeroOf(session.extent.peek()));
+    this.#canvasPainter.paint(frame, session.zero.peek());
     this.#onFrame();
     session.isLoading.value = session.cache.isLoading;
     this.#log.add(begun, performance.now() - begun);
@@ -290,6 +292,7 @@ export class Stage {
       const [first, last] = rowsBetween(rows, from, until);
       for (const row of rows.slice(first, last)) {
         if (row.track !== undefined) found.add(row.track.track);
+        for (const lane of row.lanes) found.add(lane.track);
         if (!row.isFolded) continue;
         const ranks = new Set(row.ranks);
         for (const track of session.tracks.peek().values()) {

@@ -3,6 +3,8 @@
 import type { JSX } from 'preact';
 import type { Grouping } from '../client/view-state.ts';
 import { isReading, readingText } from '../overview/reading.ts';
+import { layerOf, layersIn, layerTitles } from './layers.ts';
+import { LegendButton } from './legend.tsx';
 import { SearchBox } from './search-box.tsx';
 import type { TimelineSession } from './session.ts';
 
@@ -60,10 +62,56 @@ export function TimelineBar({ session }: { session: TimelineSession }): JSX.Elem
           {state.follow.value ? 'Following' : 'Follow'}
         </button>
       )}
+      <Layers session={session} />
+      {hasDevices(session) && (
+        <button
+          type="button"
+          aria-pressed={state.path.value}
+          title="What the step is as long as: draw and list it (C)"
+          onClick={() => {
+            state.path.value = !state.path.peek();
+          }}
+        >
+          Critical path
+        </button>
+      )}
+      <LegendButton session={session} />
       <Reading session={session} />
       <span class="spring" />
       <SearchBox session={session} />
     </div>
+  );
+}
+
+const hasDevices = (session: TimelineSession): boolean => [...session.tracks.value.values()].some((track) => layerOf(track) === 'device');
+
+/** A button for each layer of the run: pressed while it is shown. */
+function Layers({ session }: { session: TimelineSession }): JSX.Element | null {
+  const { hidden } = session.state;
+  const found = layersIn([...session.tracks.value.values()]);
+  if (found.length < 2) return null;
+  return (
+    <fieldset class="button-group layers" aria-label="Layers">
+      {found.map((layer) => {
+        const isShown = !hidden.value.has(layer);
+        return (
+          <button
+            type="button"
+            key={layer}
+            aria-pressed={isShown}
+            title={`${isShown ? 'Hide' : 'Show'} ${layerTitles[layer]}`}
+            onClick={() => {
+              const next = new Set(hidden.peek());
+              if (isShown) next.add(layer);
+              else next.delete(layer);
+              hidden.value = next;
+            }}
+          >
+            {layerTitles[layer]}
+          </button>
+        );
+      })}
+    </fieldset>
   );
 }
 

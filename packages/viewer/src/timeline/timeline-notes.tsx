@@ -4,7 +4,6 @@ import type { RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatDuration, formatMany, formatTime, formatWallClock } from '../controls/format.ts';
 import { isReading, readingText } from '../overview/reading.ts';
-import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
 
@@ -13,7 +12,7 @@ export function Corner({ session }: { session: TimelineSession }): JSX.Element {
   const window = session.window.value;
   const model = session.client.model.value;
   const clock = model === undefined ? undefined : formatWallClock(model.unixEpoch, window.from);
-  const zero = zeroOf(session.extent.value);
+  const zero = session.zero.value;
   const grain = lengthOf(window) / 100;
   return (
     <div class="corner" title={`The window begins at ${clock ?? formatTime(window.from - zero, grain)}`}>

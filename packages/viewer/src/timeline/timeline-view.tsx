@@ -19,8 +19,10 @@ import { DetailsPanel } from './details-panel.tsx';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';
-import { fitSelection, markSelection, selectBeside, selectSameName } from './navigate.ts';
-import { RowHeaders } from './row-headers.tsx';
+import { fitSelection, markSelection, selectBeside, selectSameName, stepAlongPath } from './navigate.ts';
+import { PathPanel } from './path-panel.tsx';
+import { RowHeaders, StickyHeader } from './row-headers.tsx';
+import { stickyRow } from './rows.ts';
 import { Separator } from './separator.tsx';
 import type { Panel, TimelineSession } from './session.ts';
 import { Stage } from './stage.ts';
@@ -29,6 +31,14 @@ import { Corner, EmptyNote, LiveRegion } from './timeline-notes.tsx';
 import { Tooltip } from './tooltip.tsx';
 
 const panelHeightMin = 90;
+const panelHeightMax = 230;
+/** Height of everything around lanes and panel; windows up to `compactHeight` (style.css) have less of it. */
+const aroundPx = { wide: 160, compact: 128 } as const;
+const compactHeight = 700;
+
+/** The panel's height until a person chooses one: the lanes keep half of the window. */
+const usualPanelHeight = (window: number): number =>
+  Math.min(panelHeightMax, Math.max(panelHeightMin, Math.floor(window / 2 - (window <= compactHeight ? aroundPx.compact : aroundPx.wide))));
 const gutterMin = 140;
 const gutterMax = 480;
 
@@ -41,10 +51,13 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
   const moved = useRef<HTMLDivElement>(null);
   const stage = useRef<Stage>();
   const gutter = useSignal(innerWidth < 900 ? 180 : 232);
-  const panelHeight = useSignal(230);
+  const chosenHeight = useSignal<number | undefined>(undefined);
+  const windowHeight = useSignal(innerHeight);
+  const panelHeight = useComputed(() => chosenHeight.value ?? usualPanelHeight(windowHeight.value));
 
   const split = useComputed(() => pinnedBottom(session.layout.value, session.size.value.height));
   const spacer = useComputed(() => Math.max(0, split.value + session.layout.value.height + 24 - session.size.value.height));
+  const sticky = useComputed(() => stickyRow(session.layout.value.rows, session.scrollTop.value));
   const visible = useComputed<readonly [number, number]>(() => {
     const top = session.scrollTop.value;
     return [top, top + Math.max(0, session.size.value.height - split.value)];
@@ -56,6 +69,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
     if (box === null || drawing === null) return;
     const measure = (): void => {
       const [width, height] = [box.clientWidth - gutter.peek(), box.clientHeight];
+      windowHeight.value = innerHeight;
       const before = session.size.peek();
       if (before.width !== width || before.height !== height) session.size.value = { width: Math.max(0, width), height };
     };
@@ -106,6 +120,11 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
           const row = session.layout.peek().rows.find((each) => each.track?.track === place?.track);
           if (place !== undefined && row !== undefined) session.togglePin(row.key);
         },
+        path: () => {
+          state.path.value = !state.path.peek();
+        },
+        nextOnPath: () => stepAlongPath(session, 1),
+        previousOnPath: () => stepAlongPath(session, -1),
         follow: () => session.setFollow(!state.follow.peek()),
         search: () => section.current?.querySelector<HTMLInputElement>('.search input')?.focus(),
       };
@@ -165,9 +184,14 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
               <RowHeaders session={session} list="pinned" visible={visiblePinned} />
             </div>
           )}
+          {sticky.value !== undefined && (
+            <div class="headers headers-sticky" style={{ top: `${split.value}px`, height: `${sticky.value.height}px` }}>
+              <StickyHeader session={session} row={sticky.value} />
+            </div>
+          )}
           <div class="headers" style={{ top: `${split.value}px` }}>
             <div class="headers-moved" ref={moved}>
-              <RowHeaders session={session} list="rows" visible={visible} />
+              <RowHeaders session={session} list="rows" visible={visible} without={sticky.value?.key} />
             </div>
           </div>
           {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: it takes the keys that help-dialog.tsx lists */}
@@ -205,7 +229,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
             label="Height of the details"
             onMove={(_, by) => {
               const most = (section.current?.clientHeight ?? 600) * 0.7;
-              panelHeight.value = Math.min(most, Math.max(panelHeightMin, panelHeight.peek() - by));
+              chosenHeight.value = Math.min(most, Math.max(panelHeightMin, panelHeight.peek() - by));
             }}
           />
           <div class="panel" style={{ height: `${panelHeight.value}px` }}>
@@ -217,18 +241,27 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
   );
 }
 
-const panelTabs = [
-  { key: 'details', title: 'Details' },
-  { key: 'area', title: 'Marked area' },
-] as const;
+const panelTitles: Readonly<Record<Panel, string>> = { details: 'Details', area: 'Marked area', path: 'Critical path' };
 
-/** The selected event's details, or the marked area's contents; one at a time. */
+/** The selected event's details, the marked area's contents, or the critical path; one at a time. */
 function Panels({ session, shown }: { session: TimelineSession; shown: Panel }): JSX.Element {
-  const { area, selected } = session.state;
-  const content = shown === 'area' ? <MarkedArea session={session} /> : <DetailsPanel session={session} />;
-  if (area.value === undefined || selected.value === undefined) return content;
+  const content =
+    shown === 'area' ? (
+      <MarkedArea session={session} />
+    ) : shown === 'path' ? (
+      <PathPanel session={session} />
+    ) : (
+      <DetailsPanel session={session} />
+    );
+  const open = session.openPanels.value;
+  if (open.length < 2) return content;
   return (
-    <Tabset label="Selected event and marked area" tabs={panelTabs} shown={shown} onShow={(panel) => session.showPanel(panel)}>
+    <Tabset
+      label="Selected event, marked area, critical path"
+      tabs={open.map((key) => ({ key, title: panelTitles[key] }))}
+      shown={shown}
+      onShow={(panel) => session.showPanel(panel)}
+    >
       {content}
     </Tabset>
   );

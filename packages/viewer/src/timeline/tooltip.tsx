@@ -3,11 +3,11 @@
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
+import { alertMarksAt } from './alert-marks.ts';
 import { markReachPx } from './clock-mark-painter.ts';
 import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
 import { rulerHeight } from './frame-painter.ts';
 import { valueAt } from './hit.ts';
-import { zeroOf } from './ruler.ts';
 import type { Hover, TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
 
@@ -38,7 +38,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   const window = session.window.peek();
   const grain = lengthOf(window) / Math.max(1, session.size.peek().width);
   if (row === undefined) return hover.y < rulerHeight ? marksLines(session, time, markReachPx * grain) : undefined;
-  const zero = zeroOf(session.extent.peek());
+  const zero = session.zero.peek();
   const gap = row.process?.gaps.find((each) => time >= each.from - 3 * grain && time <= each.until + 3 * grain);
   const step = row.kind === 'rank' ? row.process?.alignment.clockSteps.find((each) => Math.abs(each - time) <= 4 * grain) : undefined;
   const shift = row.kind === 'rank' ? stretchAt(row.process?.alignment.shifted ?? [], time, 2 * grain) : undefined;
@@ -124,7 +124,8 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
 
 // The meaning of the ruler's marks.
 function marksLines(session: TimelineSession, time: number, reach: number): JSX.Element | undefined {
-  const lines = marksAt(session.clockMarks.peek(), time, reach);
+  const alerts = alertMarksAt(session.alertMarks.peek(), time, reach);
+  const lines = [...alerts.map(({ text }) => text), ...marksAt(session.clockMarks.peek(), time, reach)];
   if (lines.length === 0) return undefined;
   return (
     <>

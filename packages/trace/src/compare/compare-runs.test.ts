@@ -1,0 +1,203 @@
+import { type NameDifference, nanos, type RunDifference, traceTime } from '@ranktrace/protocol';
+import { describe, expect, it } from 'vitest';
+import { mergeRun } from '../merge/merge-run.ts';
+import { Random } from '../simulate/random.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import { gpuJob } from '../testing/gpu-job.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { readKineto } from '../torch/kineto-reader.ts';
+import { kinetoSources } from '../torch/kineto-source.ts';
+import { compareRuns } from './compare-runs.ts';
+import { type RunTimes, type RunTimesOptions, RunTimesSink } from './run-times.ts';
+import { StepSeries } from './step-series.ts';
+
+const ms = 1e6;
+
+/** Spans of one step of a rank: name, start and length in ms from the step's start; on a device with `gpu:`. */
+type Drawn = readonly (readonly [name: string, start: number, length: number])[];
+
+/** A run of steps of 100 ms, of `ranks` ranks, with what `draw` puts into each. */
+function run(ranks: number, steps: number, draw: (step: number, rank: number) => Drawn, options: RunTimesOptions = {}): RunTimes {
+  const sink = new RunTimesSink(options);
+  const processes = Array.from({ length: ranks }, (_, rank) => traceProcess({ index: rank + 1, rank, pid: rank }));
+  sink.begin(traceHeader(processes));
+  const lanes = processes.map((process) => ({
+    host: traceLane({ index: 3 * process.index, process }),
+    device: traceLane({ index: 3 * process.index + 1, process, kind: 'stream', name: 'GPU 0 · stream 7' }),
+    steps: traceLane({ index: 3 * process.index + 2, process, kind: 'steps' }),
+  }));
+  for (const { host, device, steps: stepLane } of lanes) for (const lane of [host, device, stepLane]) sink.lane(lane);
+  for (let step = 0; step < steps; step++) {
+    lanes.forEach((lane, rank) => {
+      const from = step * 100 * ms;
+      for (const [name, start, length] of draw(step, rank)) {
+        const isDevice = name.startsWith('gpu:');
+        sink.event(
+          traceEvent({
+            lane: isDevice ? lane.device : lane.host,
+            name: name.replace('gpu:', ''),
+            start: traceTime(from + start * ms),
+            length: nanos(length * ms),
+          }),
+        );
+      }
+      sink.event(traceEvent({ kind: 'step', lane: lane.steps, step, start: traceTime(from), length: nanos(100 * ms) }));
+    });
+  }
+  sink.end();
+  return sink.times;
+}
+
+const named = ({ names }: RunDifference, name: string): NameDifference => names.find((one) => one.name === name) as NameDifference;
+const shape = (difference: RunDifference): string[] =>
+  difference.names.map(({ on, name, status, more }) => `${on} ${name} ${status} ${(more / ms).toFixed(1)}`);
+
+describe('a name', () => {
+  it('that is slower, faster, added, gone or the same is said to be that, most costly first', () => {
+    const a = run(2, 20, (step) => [
+      ['outer', 0, 60],
+      ['inner', 10, 20 + (step % 3)],
+      ['old', 70, 5],
+      ['gpu:mm', 0, 30],
+    ]);
+    const b = run(2, 20, (step) => [
+      ['outer', 0, 70],
+      ['inner', 10, 30 + (step % 3)],
+      ['new', 72, 6],
+      ['gpu:mm', 0, 25],
+    ]);
+    expect(shape(compareRuns(a, b, 0.03))).toEqual([
+      'host inner slower 10.0',
+      'host new added 6.0',
+      'device mm faster -5.0',
+      'host old gone -5.0',
+      // Longer as a whole, by what is inside of it.
+      'host outer noise 0.0',
+    ]);
+    const { a: before, b: after, part } = named(compareRuns(a, b, 0.03), 'inner');
+    expect([before?.count, before?.steps, after?.level, part]).toEqual([1, 20, 31 * ms, 10 / 21]);
+    expect(named(compareRuns(a, b, 0.03), 'old')).toMatchObject({ b: null, part: null });
+  });
+
+  it('that scatters as much as it differs is noise, and the interval says why', () => {
+    const noisy = (seed: number): RunTimes => {
+      const random = new Random(seed, 'scatter');
+      return run(1, 40, () => [['op', 0, 30 * (1 + 0.2 * (random.uniform(0, 1) - 0.5))]]);
+    };
+    const { status, low, high, more } = named(compareRuns(noisy(1), noisy(2), 0.001), 'op');
+    expect(status).toBe('noise');
+    expect(low as number).toBeLessThan(0);
+    expect(high as number).toBeGreaterThan(0);
+    expect(Math.abs(more)).toBeLessThan(2 * ms);
+  });
+
+  it('of a rank is found on that rank, and rare steps count by their mean', () => {
+    const a = run(4, 20, (step) => [['op', 0, 20], ...(step % 5 === 0 ? [['save', 60, 10] as const] : [])]);
+    const b = run(4, 20, (step, rank) => [['op', 0, rank === 2 ? 40 : 20], ...(step % 5 === 0 ? [['save', 60, 30] as const] : [])]);
+    const difference = compareRuns(a, b, 0.03);
+    expect(named(difference, 'op')).toMatchObject({ status: 'slower', more: 5 * ms, basis: 'median' });
+    expect(named(difference, 'op').ranks[0]).toEqual({ rank: 2, a: 20 * ms, b: 40 * ms });
+    expect(named(difference, 'save')).toMatchObject({ basis: 'mean', more: 4 * ms });
+  });
+
+  it('of work that the other run did not record at all is neither gone nor added', () => {
+    const a = run(1, 5, () => [
+      ['op', 0, 20],
+      ['gpu:mm', 0, 10],
+    ]);
+    const b = run(1, 5, () => [['op', 0, 20]]);
+    expect(named(compareRuns(a, b, 0.03), 'mm').status).toBe('unrecorded');
+    expect(named(compareRuns(b, a, 0.03), 'mm').status).toBe('unrecorded');
+  });
+
+  it('with fewer than three steps has no noise that is known, and there is no verdict', () => {
+    const a = run(1, 2, () => [['op', 0, 20]]);
+    const difference = compareRuns(
+      a,
+      run(1, 2, () => [['op', 0, 30]]),
+      0.03,
+    );
+    expect(named(difference, 'op')).toMatchObject({ status: 'unknown', low: null, high: null });
+    expect(difference).toMatchObject({ verdict: null, verdictText: expect.stringContaining('A has 2, B has 2') });
+  });
+
+  it('counts in the steps and on the ranks that were asked for', () => {
+    const draw = (step: number, rank: number): Drawn => [['op', 0, step < 5 ? 10 : 20 + rank]];
+    const times = run(3, 10, draw, { steps: { first: 5, last: 7 }, hasRank: (rank) => rank > 0 });
+    expect([times.ranks, times.detailSteps, times.names[0]?.count]).toEqual([[1, 2], 3, 6]);
+    expect(times.names[0]?.series.median(3).level).toBe(21.5 * ms);
+  });
+});
+
+it('the same job twice has no certain difference, and a planted one is certain, whatever the seed (seeds 1 to 12)', () => {
+  const times = (seed: number, options: ClusterOptions = {}): RunTimes => {
+    const sink = new RunTimesSink();
+    const { sources } = simulatedCluster({ seed, ranks: 4, hosts: 1, steps: 40, rpcsPerSecond: 0, ...options });
+    for (const _ of mergeRun(sources, sink));
+    return sink.times;
+  };
+  for (let seed = 1; seed <= 12; seed++) {
+    const before = times(seed);
+    const same = compareRuns(before, times(seed + 100), 0.03);
+    expect(
+      same.names.filter(({ status }) => ['slower', 'faster', 'added', 'gone'].includes(status)),
+      `seed ${seed}`,
+    ).toEqual([]);
+    expect(same.verdict, `seed ${seed}`).toBe('unchanged');
+    const slow = compareRuns(before, times(seed + 200, { stragglers: [{ rank: 2, phase: 'backward', ms: 20 }] }), 0.03);
+    const backward = slow.names.find(({ kind, name }) => kind === 'op' && name === 'backward') as NameDifference;
+    expect([slow.verdict, backward.status, backward.ranks[0]?.rank], `seed ${seed}`).toEqual(['slower', 'slower', 2]);
+    // 20 ms on one of four ranks, within 10 %.
+    expect(Math.abs(backward.more / ms - 5), `seed ${seed}`).toBeLessThan(0.5);
+  }
+});
+
+it('adds up to the kernels in the files of a GPU job, counted on their own', () => {
+  const { files } = gpuJob({ seed: 3, ranks: 4, steps: 5 });
+  const sources = kinetoSources(
+    files.map(({ name, text }, rank) => {
+      const table = readKineto(new TextEncoder().encode(text), { keep: 'all' });
+      return { run: 'job', rank, worldSize: files.length, files: [{ name, table }] };
+    }),
+  );
+  const sink = new RunTimesSink();
+  for (const _ of mergeRun(sources, sink));
+  const { times } = sink;
+  // Steps end later than their last kernels here, so each kernel of a step ends in it.
+  const counts = new Map<string, number>();
+  for (const { text } of files) {
+    const { traceEvents } = JSON.parse(text) as { traceEvents: { ph: string; cat?: string; name: string; ts: number; dur?: number }[] };
+    const steps = traceEvents.filter(({ name, cat }) => cat === 'user_annotation' && name.startsWith('ProfilerStep#'));
+    const from = Math.min(...steps.map(({ ts }) => ts));
+    for (const { cat, name, ts } of traceEvents)
+      if (cat === 'kernel' && ts >= from && !name.startsWith('nccl')) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const kernels = times.names.filter(({ kind, on }) => kind === 'kernel' && on === 'device');
+  expect(counts.size).toBeGreaterThan(2);
+  expect(Object.fromEntries(kernels.map(({ name, count }) => [name, count]))).toEqual(Object.fromEntries(counts));
+  const difference = compareRuns(times, times, 0.03);
+  expect(difference.verdict).toBe('unchanged');
+  expect(new Set(difference.names.map(({ more, status }) => `${status} ${more}`))).toEqual(new Set(['noise 0']));
+});
+
+describe('a series over steps', () => {
+  it('counts steps without it as 0', () => {
+    const series = new StepSeries();
+    for (const value of [10, 20, 30]) series.add(value);
+    // 0, 0, 10, 20, 30
+    expect([0, 0.25, 0.5, 0.75, 1].map((share) => series.quantile(share, 5))).toEqual([0, 0, 10, 20, 30]);
+    // 0, 10, 20, 30
+    expect(series.quantile(0.5, 4)).toBe(15);
+    expect(series.quantile(1 / 6, 4)).toBe(5);
+    expect(series.mean(6)).toBe(10);
+  });
+
+  it('does not let one slow step among a few decide', () => {
+    const series = new StepSeries();
+    for (const value of [1000, 101, 100, 99, 100, 100]) series.add(value);
+    const { level, error } = series.median(6);
+    expect(level).toBe(100);
+    expect(error as number).toBeLessThan(2);
+  });
+});

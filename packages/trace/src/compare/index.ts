@@ -1,0 +1,5 @@
+// Two runs, compared.
+
+export { compareRuns } from './compare-runs.ts';
+export { type RunTimes, RunTimesSink } from './run-times.ts';
+export { type JudgedSteps, judgeSteps, provableLine, signed, stepLevelOf, stepTimesOf, verdictLine, verdictNames } from './step-verdict.ts';

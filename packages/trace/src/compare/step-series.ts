@@ -1,0 +1,88 @@
+// One quantity over the steps of a run, robustly: its middle, and how far that is known. Steps without it count as 0, without being kept.
+//
+// The middle of what is in more than half of the steps is the median: a checkpoint or a slow first step does not move it. The median of anything
+// rarer is 0, so that is compared by means.
+
+import { QuantileSketch } from '../model/quantile-sketch.ts';
+
+/** Standard error of a median over that of a mean, for normal noise: √(π/2). */
+const medianError = 1.2533;
+/** Width of the middle half of a normal distribution, in deviations. */
+const middleHalf = 1.349;
+/** Below this many steps quartiles say little, and the deviation of single steps is used. */
+const quartileStepsMin = 12;
+/** From this many steps on, the longest one may be an outlier. */
+const trimStepsMin = 4;
+/** Deviations below this share of the level count as this: clocks and schedulers are not better. */
+const scatterMin = 0.002;
+
+/** A middle, its standard error (undefined where scatter is not known), and the degrees of freedom of that. */
+export interface SeriesMiddle {
+  readonly level: number;
+  readonly error: number | undefined;
+  readonly degrees: number;
+}
+
+export class StepSeries {
+  readonly #values = new QuantileSketch();
+  #sum = 0;
+  #squares = 0;
+  #second = 0;
+
+  /** Steps that have it. */
+  get steps(): number {
+    return this.#values.count;
+  }
+
+  /** The value of one step, at least 0. */
+  add(value: number): void {
+    const most = this.#values.most ?? 0;
+    this.#second = Math.max(this.#second, Math.min(most, value));
+    this.#values.add(value);
+    this.#sum += value;
+    this.#squares += value * value;
+  }
+
+  /** Its value at a share of `all` steps in order of size. */
+  quantile(share: number, all: number): number {
+    const zeros = Math.max(0, all - this.steps);
+    const place = (Math.max(all, this.steps) - 1) * share - zeros;
+    if (this.steps === 0 || place <= -1) return 0;
+    if (place < 0) return (1 + place) * (this.#values.least ?? 0);
+    const [value = 0] = this.#values.quantiles([this.steps === 1 ? 0 : place / (this.steps - 1)]) ?? [];
+    return value;
+  }
+
+  mean(all: number): number {
+    return all === 0 ? 0 : this.#sum / all;
+  }
+
+  /** Its median over `all` steps. */
+  median(all: number): SeriesMiddle {
+    const level = this.quantile(0.5, all);
+    if (all < 3) return { level, error: undefined, degrees: 0 };
+    const floor = scatterMin * level;
+    if (all >= quartileStepsMin) {
+      const scatter = (this.quantile(0.75, all) - this.quantile(0.25, all)) / middleHalf;
+      // A deviation from quartiles is known as well as one from 0.4 times as many values.
+      return { level, error: (medianError * Math.max(scatter, floor)) / Math.sqrt(all), degrees: 0.4 * all };
+    }
+    // The longest step counts as long as the second longest one (K. K. Yuen, Biometrika 61, 1974, on one side).
+    const cut = all >= trimStepsMin && this.steps > 1 ? 1 : 0;
+    const most = this.#values.most ?? 0;
+    const [sum, squares] =
+      cut === 0 ? [this.#sum, this.#squares] : [this.#sum - most + this.#second, this.#squares - most ** 2 + this.#second ** 2];
+    const kept = all - cut;
+    const rest = Math.max(0, squares - sum ** 2 / all);
+    const error = Math.sqrt(Math.max(rest, (all - 1) * floor ** 2) / (kept * (kept - 1)));
+    return { level, error: medianError * error, degrees: kept - 1 };
+  }
+
+  /** Its mean over `all` steps. */
+  middleMean(all: number): SeriesMiddle {
+    const level = this.mean(all);
+    if (all < 3) return { level, error: undefined, degrees: 0 };
+    const variance = Math.max((this.#squares - all * level ** 2) / (all - 1), (scatterMin * level) ** 2);
+    return { level, error: Math.sqrt(variance / all), degrees: all - 1 };
+  }
+}

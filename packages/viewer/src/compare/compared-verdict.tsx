@@ -1,0 +1,18 @@
+// The verdict on B's steps against A's, as `ranktrace check` gives it.
+
+import type { RunDifference } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+
+const signs = { slower: '▲', probably_slower: '▲', unchanged: '●', probably_faster: '▼', faster: '▼' } as const;
+
+export function ComparedVerdict({ difference }: { readonly difference: RunDifference }): JSX.Element {
+  const { verdict, verdictText, provableText } = difference;
+  return (
+    <div class={`compare-verdict is-${verdict ?? 'none'}`} role="status">
+      <p>
+        <span aria-hidden="true">{verdict === null ? '●' : signs[verdict]}</span> B is {verdictText}
+      </p>
+      {provableText !== '' && <p class="muted">{provableText}</p>}
+    </div>
+  );
+}
