@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
+import { BlockFile } from '@ranktrace/aggregator';
 import { KinetoReader, kinetoSources } from '@ranktrace/trace/torch';
 import { type Figure, figure, type NotMeasured } from './figure.ts';
 import { type GeneratedEvent, generateKineto, kinetoText } from './generated-kineto.ts';
@@ -105,7 +106,8 @@ function peakMiB(directory: string, bytes: number): number {
 
 /** Prints the peak memory of this process, MiB, after reading the file as commands do. */
 async function readWhole(path: string): Promise<void> {
-  const reader = new KinetoReader({ keep: 'all' });
+  using rows = new BlockFile('rows of traces');
+  const reader = new KinetoReader({ keep: 'all', spill: { store: () => rows } });
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) reader.push(chunk as Buffer);
   const files = [{ name: path, table: reader.finish() }];
   const [source] = kinetoSources([{ run: 'bench', rank: 0, worldSize: 1, files }]);

@@ -16,6 +16,7 @@ import {
   sourceOfKineto,
   tableOfKineto,
 } from '../../packages/trace/src/testing/merged-kineto.ts';
+import { differencesOfSpilled } from '../../packages/trace/src/testing/spilled-kineto.ts';
 import { functionAverages } from '../../packages/trace/src/torch/function-averages.ts';
 import { functionEvents } from '../../packages/trace/src/torch/function-events.ts';
 import { findCollectives } from '../../packages/trace/src/torch/kineto-collectives.ts';
@@ -197,4 +198,20 @@ describe('what HTA has of collectives', () => {
   ])('%s', (path, expected) => {
     expect(collectivesFound(load(`hta/${path}`))).toEqual(expected);
   });
+});
+
+it.each([
+  fileOf(0),
+  'resnet50-v100/worker0.1623143089861.pt.trace.json.gz',
+  'hta/cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz',
+  'hta/critical_path__alexnet/benchmark_result_2869224_1695835535_trace.json.gz',
+  'hta/critical_path__cuda_event_sync/event_sync_trace.json.gz',
+  'hta/distributed_info_unavailable/distributed_info_not_found.json.gz',
+  'hta/nccl_parser_config/nccl_data.json.gz',
+  'hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz',
+  'hta/rank_non_gpu/rank_non_gpu.json.gz',
+  'hta/trace_diff__control/control.json.gz',
+  'hta/trace_filter_2ranks/sampled_rank-0.json.gz',
+])('%s: the batches are the same with its rows on disk', (file) => {
+  expect(differencesOfSpilled([recording(`kineto/${file}`)], 8000)).toBe('');
 });

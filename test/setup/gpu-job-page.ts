@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { violationsOn } from './axe.ts';
 import type { StartedBrowser, TabOptions } from './browser.ts';
 import { isInstant, isSpan, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
 import { type ServedPage, startView } from './viewed-runs.ts';
@@ -47,8 +48,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.analysed();
     const gpus = page.tab.page.locator('.gpu-bars button.phase-row');
     expect(await gpus.count()).toBe(Math.min(8, ranks.length));
-    for (const about of await gpus.evaluateAll((rows) => rows.map((row) => row.getAttribute('aria-label') ?? ''))) {
-      expect(about).toMatch(/^Rank \d+: compute [\d.]+\s\S+, .*Show in the timeline$/);
+    for (const about of await gpus.allTextContents()) {
+      expect(about).toMatch(/^rank \d+[\d.]+\s% busy: compute [\d.]+\s\S+, .*Show in the timeline$/);
     }
     const shares = (await gpus.locator('.phase-excess').allTextContents()).map((text) => Number(/^([\d.]+) % busy$/.exec(text)?.[1]));
     expect(shares).toEqual([...shares].sort((a, b) => a - b));
@@ -156,6 +157,154 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await keyboard.press('Escape');
     expect(await page.tab.page.getByRole('dialog').count()).toBe(0);
     expect(page.tab.problems).toEqual([]);
+  });
+
+  it('has a line for each rank with its GPU, and opens to streams first; layers can be hidden, and a link keeps that', async () => {
+    await using page = await open(view.address);
+    await page.show('Timeline');
+    await page.settled();
+    expect(await page.rows.allTextContents()).toEqual(ranks.map((rank) => `Rank ${rank}`));
+    await page.tab.page.getByRole('button', { name: 'Unfold Rank 1' }).click();
+    await page.settled();
+    expect((await page.rows.allTextContents())[2]).toMatch(/^GPU 1 · stream \d+$/);
+    const { mouse } = page.tab.page;
+    await page.canvas.hover({ position: { x: 300, y: 200 } });
+    await mouse.wheel(0, 110);
+    await page.frames(5);
+    await page.tab.page.locator('.headers-sticky .row-label', { hasText: 'Rank 1' }).waitFor();
+    await page.tab.page.getByRole('button', { name: 'Host', exact: true }).click();
+    await page.frames(5);
+    const shown = await page.rows.allTextContents();
+    expect(shown.filter((label) => /thread|python|main/i.test(label))).toEqual([]);
+    await expect.poll(() => page.tab.page.url()).toContain('hide=host');
+    await using other = await open(page.tab.page.url());
+    await other.settled();
+    expect(await other.tab.page.getByRole('button', { name: 'Host', exact: true }).getAttribute('aria-pressed')).toBe('false');
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('leads from a kernel to the call that launched it, and back', async () => {
+    await using page = await open(view.address);
+    await page.show('Timeline');
+    await page.settled();
+    const kernel = all.find(({ cat }) => cat === 'kernel')?.name ?? '';
+    await page.search(kernel);
+    await page.tab.page.keyboard.press('Enter');
+    const launches = page.panel.locator('.launches');
+    await launches.waitFor();
+    expect(await launches.locator('h3').textContent()).toBe('Launched by');
+    await launches.getByRole('button').first().click();
+    await page.tab.page.waitForFunction(() => document.querySelector('.launches h3')?.textContent === 'Launched');
+    expect(await page.panel.locator('h2').textContent()).toMatch(/Launch/);
+    await launches.getByRole('button').first().click();
+    await page.tab.page.waitForFunction(() => document.querySelector('.launches h3')?.textContent === 'Launched by');
+    expect(await page.fact('kernel').or(page.panel.locator('h2')).first().textContent()).not.toBe('');
+    await page.tab.picture('launched-by');
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('finds a collective by the name of its kernel, never loses Enter, and Escape leaves the field', async () => {
+    await using page = await open(view.address);
+    await page.show('Timeline');
+    await page.settled();
+    const field = page.tab.page.getByRole('searchbox');
+    // Enter comes before the answer to the typed text.
+    await field.fill('ncclDevKernel_AllGather');
+    await field.press('Enter');
+    await page.panel.locator('h2', { hasText: 'all_gather' }).waitFor();
+    expect(await page.text(page.fact('sequence'))).toMatch(/^#\d+( of \d+)?/);
+    expect(await page.tab.page.locator('.search-list').textContent()).toContain('recorded as ncclDevKernel_All');
+    const before = page.tab.page.url();
+    for (let press = 0; press < 3; press++) await field.press('Enter');
+    await expect.poll(() => page.tab.page.url()).not.toBe(before);
+    await field.press('Escape');
+    expect(await page.tab.page.evaluate(() => document.activeElement?.className)).toBe('timeline-canvas');
+    expect(await field.inputValue()).toBe('ncclDevKernel_AllGather');
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('shows where a link leads, above the panel', async () => {
+    await using page = await open(view.address);
+    await page.show('Timeline');
+    await page.settled();
+    await page.search('aten::mm');
+    // Backward from the end: the last rank's.
+    await page.tab.page.keyboard.press('Shift+Enter');
+    await page.panel.locator('.facts').waitFor();
+    await page.tab.page.keyboard.press('Escape');
+    const rank = /rank (\d+)/.exec((await page.fact('Where').textContent()) ?? '')?.[1];
+    const sel = /sel=[\d.]+/.exec(
+      await expect
+        .poll(() => page.tab.page.url())
+        .toContain('sel=')
+        .then(() => page.tab.page.url()),
+    )?.[0];
+    await using other = await open(`${view.address}#/timeline?${sel}`, { width: 1024, height: 640 });
+    await other.settled();
+    await other.panel.locator('.facts').waitFor();
+    const header = other.tab.page
+      .locator('.row-rank, .headers-sticky')
+      .filter({ hasText: `Rank ${rank}` })
+      .first();
+    const [at, panel] = [await header.boundingBox(), await other.panel.boundingBox()];
+    expect(at?.y).toBeLessThan(panel?.y ?? 0);
+    // Half of a small window is left for lanes.
+    const lanes = await other.canvas.boundingBox();
+    expect(lanes?.height).toBeGreaterThanOrEqual(320 + 26);
+    await other.tab.picture('timeline-small');
+    expect(other.tab.problems).toEqual([]);
+  });
+
+  it('draws the critical path, lists its segments, and goes from one to the next', async () => {
+    await using page = await open(view.address);
+    await page.analysed();
+    await page.show('Timeline');
+    await page.settled();
+    await page.tab.page.getByRole('button', { name: 'Critical path' }).click();
+    const path = page.tab.page.locator('.path-panel');
+    await path.locator('tbody tr').nth(1).waitFor();
+    expect(await page.text(page.panel.locator('h2'))).toMatch(/^Critical path of step \d+, [\d.]+ ms$/);
+    await page.tab.page.getByRole('button', { name: 'Zoom to it' }).click();
+    await page.settled();
+    await page.tab.picture('critical-path');
+    await path.locator('tbody button').first().click();
+    const chosen = path.locator('tr.is-chosen');
+    await chosen.waitFor();
+    const first = Number(await chosen.locator('td, th').first().textContent());
+    await page.tab.page.getByRole('button', { name: first > 1 ? '← previous' : 'next →' }).click();
+    await expect.poll(() => page.tab.page.url()).toContain('path=1');
+    await page.settled();
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it.each(['light', 'dark'] as const)('has nothing that axe-core finds fault with, %s', async (colorScheme) => {
+    await using page = await open(view.address, { colorScheme });
+    const { page: tab } = page.tab;
+    const found: string[] = [];
+    const check = async (what: string): Promise<void> => {
+      await page.frames(3);
+      found.push(...(await violationsOn(tab)).map((violation) => `${what}: ${violation}`));
+    };
+    await page.sentence.waitFor();
+    await page.analysed();
+    await check('overview');
+    await page.show('Timeline');
+    await page.settled();
+    await tab.getByRole('button', { name: 'Legend' }).click();
+    await page.search('all_gather');
+    await check('search and legend');
+    await tab.keyboard.press('Enter');
+    await page.panel.locator('.launches').waitFor();
+    await check('details');
+    await tab.getByRole('button', { name: 'Sum up' }).click();
+    await page.panel.locator('tbody tr').first().waitFor();
+    await check('marked area');
+    await tab.getByRole('button', { name: 'Critical path' }).click();
+    await tab.locator('.path-panel tbody tr').first().waitFor();
+    await check('critical path');
+    await page.show('Compare');
+    await check('compare');
+    expect(found).toEqual([]);
   });
 
   it('in the dark', async () => {

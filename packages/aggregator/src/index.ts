@@ -23,6 +23,7 @@ export { isRunName } from './store/run-directory.ts';
 export { RunStore, type RunStoreOptions } from './store/run-store.ts';
 export { TraceFile, traceFormatOf } from './store/trace-file.ts';
 export { type MergeInput, type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './store/write-trace.ts';
+export { BlockFile } from './view/block-file.ts';
 export { ViewClient } from './view/view-client.ts';
 export { ViewError } from './view/view-error.ts';
 export type { ViewInput } from './view/view-runs.ts';

@@ -241,6 +241,8 @@ A file has its name only when it is whole: Ctrl-C leaves none.`,
     .addOption(memoryOption())
     .option('--hta-compatible', 'figures of GPUs by the conventions of Holistic Trace Analysis (docs/gpu.md)')
     .option(...json)
+    .option('--html', 'one page for a browser, with charts and tables, that needs nothing but its file')
+    .option('-o, --output <file>', 'file of --html (default: stdout)')
     .addHelpText(
       'after',
       `
@@ -269,6 +271,7 @@ verdictSteps are those of the verdict.`,
         'ranktrace report ranktrace-out/night-42',
         'ranktrace report ranktrace-out/night-42 --steps 300-400',
         'ranktrace report rank*.json.gz --json | jq .findings',
+        'ranktrace report rank*.json.gz --html -o report.html',
       ),
     )
     .action(async (inputs: string[], options) => done(await report(inputs, options)));

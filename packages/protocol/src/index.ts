@@ -89,6 +89,7 @@ export type {
   RunDifference,
   StepVerdict,
 } from './run-difference.ts';
+export { type DecidingFinding, isSharedCause, isStraggler, type RunState, runStateOf } from './run-headline.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,
@@ -114,6 +115,7 @@ export {
   type FindingCost,
   type FlameNode,
   type FlameSplit,
+  type HeatCells,
   type Links,
   type Overview,
   type OverviewGpu,
@@ -135,6 +137,24 @@ export {
   type ViewTrack,
   viewRequestSchema,
 } from './view-messages.ts';
+export type {
+  ProfileAdvice,
+  ProfileAllocator,
+  ProfileCopy,
+  ProfileDevice,
+  ProfileGroup,
+  ProfileIdle,
+  ProfileKernel,
+  ProfileLauncher,
+  ProfileMemory,
+  ProfileOp,
+  ProfilePath,
+  ProfilePathLine,
+  ProfilePlace,
+  ProfileTable,
+  ReportPage,
+  RunProfile,
+} from './view-profile.ts';
 export {
   type CounterTile,
   copyTile,

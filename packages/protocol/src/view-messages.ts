@@ -108,6 +108,20 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     offset: z.number().int().min(-Number.MAX_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER),
     failOn: z.number().min(0).max(10),
   }),
+  /** The heat map's cells by a measure of each rank's steps, over the same bins as an overview of that range; answers HeatCells. */
+  z.strictObject({
+    id,
+    type: z.literal('heat'),
+    run,
+    measure: z.enum(['own', 'waiting', 'busy', 'phase']),
+    /** Of the phase, as in Overview.phases. */
+    phase: z.string().max(4096).optional(),
+    fromStep: z.number().int().min(0).optional(),
+    toStep: z.number().int().min(0).optional(),
+    bins: z.number().int().min(1).max(2048),
+  }),
+  /** Tables of operators, kernels, memory, …: of one rank, or of all together; answers RunProfile, or null where there is none. */
+  z.strictObject({ id, type: z.literal('profile'), run, rank: z.number().int().min(0).max(limits.rankMax).optional() }),
   /** Cancels a request that takes long. */
   z.strictObject({ id, type: z.literal('cancel'), request: id }),
 ]);
@@ -368,6 +382,8 @@ export interface Overview {
   /** By `phases`. */
   readonly phaseRoles: readonly PhaseRole[];
   readonly findings: readonly ViewFinding[];
+  /** Measures beside phases that the heat map can show: own work, waiting, busy devices. */
+  readonly measures: readonly ('own' | 'waiting' | 'busy')[];
   /** In order of rank; absent where no device work was recorded. */
   readonly gpus?: readonly OverviewGpu[];
   /** Per rank, how it kept others waiting: from all collectives whose last rank is certain. */
@@ -399,6 +415,16 @@ export interface OverviewGpu {
   readonly unknown: number;
   /** Where the host was while the devices waited for it most; '' where that is not known. */
   readonly hostPlace: string;
+  /** Its kernels with most time. */
+  readonly top: readonly { readonly name: string; readonly total: number }[];
+}
+
+/** Cells of the heat map by one measure. */
+export interface HeatCells {
+  /** First step of each bin: those of an overview of the same range. */
+  readonly bins: readonly number[];
+  /** By `OverviewRank.process`: mean ns per step of each bin; null where it is not known. */
+  readonly rows: readonly { readonly process: number; readonly cells: readonly (number | null)[] }[];
 }
 
 export interface OverviewRank {

@@ -13,10 +13,16 @@ import { type ThemeChoice, useThemeChoice } from './controls/theme.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
 import { isReading, readingText } from './overview/reading.ts';
+import { ProfileView } from './profile/profile-view.tsx';
 import { KeptSessions } from './timeline/kept-sessions.ts';
 import { TimelineView } from './timeline/timeline-view.tsx';
 
-const pageTitles: Readonly<Record<PageName, string>> = { overview: 'Overview', timeline: 'Timeline', compare: 'Compare' };
+const pageTitles: Readonly<Record<PageName, string>> = {
+  overview: 'Overview',
+  timeline: 'Timeline',
+  compare: 'Compare',
+  profile: 'Profile',
+};
 
 export function App({ connection, state }: { connection: Connection; state: ViewState }): JSX.Element {
   const runs = useRuns(connection, state);
@@ -97,6 +103,10 @@ export function App({ connection, state }: { connection: Connection; state: View
         </button>
       </header>
       <main class="page-body">
+        <h1 class="page-title">
+          {pageTitles[state.page.value]}
+          {state.run.value !== undefined && ` of ${state.run.value}`}
+        </h1>
         <PageBody runs={runs} client={client} other={other} state={state} otherState={otherState} sessions={sessions} />
       </main>
       <HelpDialog isOpen={isHelpOpen} />
@@ -138,6 +148,8 @@ function PageBody({
       return <OverviewView key={client.run} client={client} state={state} />;
     case 'timeline':
       return <TimelineView key={client.run} session={sessions.of(client, state)} />;
+    case 'profile':
+      return <ProfileView key={client.run} client={client} state={state} />;
     case 'compare':
       return other === undefined ? (
         <div class="empty" role="status">

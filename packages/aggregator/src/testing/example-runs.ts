@@ -1,6 +1,6 @@
 // Runs for tests of their viewers: real timelines of a few events, which grow on a test's request.
 
-import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
 import { nanos, traceTime } from '@ranktrace/protocol';
 import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '@ranktrace/trace';
 import { MemoryBlocks, Timeline } from '@ranktrace/trace/timeline';
@@ -138,6 +138,14 @@ export class ExampleRun implements RunView {
     sink.end([]);
   }
 
+  heat(): HeatCells {
+    return { bins: [], rows: [] };
+  }
+
+  profile(): undefined {
+    return undefined;
+  }
+
   onGrown(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -183,6 +191,8 @@ export class ExampleRuns implements ViewRuns {
       overview: () => run.overview(),
       path: () => run.path(),
       merge: (sink) => run.merge(sink),
+      heat: () => run.heat(),
+      profile: () => run.profile(),
       onGrown: (listener) => run.onGrown(listener),
       [Symbol.dispose]: () => {
         run.views--;

@@ -7,11 +7,14 @@ import type { RunView } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 
 /** A request that needs nothing but the run. */
-export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'path' }>;
+export type RunQuestion = Extract<
+  ViewRequest,
+  { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' | 'path' | 'heat' | 'profile' }
+>;
 
 /** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
 export function* answerQuestion(
-  view: Pick<RunView, 'timeline' | 'overview' | 'path'>,
+  view: Pick<RunView, 'timeline' | 'overview' | 'path' | 'heat' | 'profile'>,
   question: RunQuestion,
 ): Generator<ViewProgress, unknown> {
   const { timeline } = view;
@@ -36,6 +39,10 @@ export function* answerQuestion(
       return view.path() ?? null;
     case 'overview':
       return view.overview(question);
+    case 'heat':
+      return view.heat(question, question);
+    case 'profile':
+      return view.profile(question.rank) ?? null;
   }
 }
 

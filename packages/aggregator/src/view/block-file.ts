@@ -1,4 +1,4 @@
-// The blocks of a timeline in a file without a name: it disappears when it is closed, or when the process ends.
+// Blocks in a file without a name: it disappears when it is closed, or when the process ends, however it does.
 
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,10 +8,17 @@ import { AggregatorError, messageOf } from '../model/errors.ts';
 
 export class BlockFile implements BlockStore, Disposable {
   readonly #file: number;
+  readonly #holds: string;
+  readonly #bytesMax: number;
   #end = 0;
 
-  /** Throws AggregatorError `store_write_failed` when there is no room for temporary files. */
-  constructor() {
+  /**
+   * `holds`: what it is for, in messages. `bytesMax`: largest size. Throws AggregatorError `store_write_failed` when there is no room for temporary
+   * files.
+   */
+  constructor(holds = 'the timeline', bytesMax = Number.POSITIVE_INFINITY) {
+    this.#holds = holds;
+    this.#bytesMax = bytesMax;
     const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
     try {
       this.#file = openSync(join(directory, 'blocks'), 'w+', 0o600);
@@ -27,6 +34,7 @@ export class BlockFile implements BlockStore, Disposable {
 
   write(bytes: Uint8Array): number {
     const place = this.#end;
+    if (place + bytes.length > this.#bytesMax) throw this.#error(`it would take more than ${this.#bytesMax} bytes`);
     this.overwrite(place, bytes);
     this.#end += bytes.length;
     return place;
@@ -36,7 +44,7 @@ export class BlockFile implements BlockStore, Disposable {
     try {
       for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done, bytes.length - done, place + done);
     } catch (cause) {
-      throw new AggregatorError('store_write_failed', `Cannot keep the timeline in "${tmpdir()}": ${messageOf(cause)}`, { cause });
+      throw this.#error(messageOf(cause), cause);
     }
   }
 
@@ -48,6 +56,10 @@ export class BlockFile implements BlockStore, Disposable {
       done += read;
     }
     return bytes;
+  }
+
+  #error(why: string, cause?: unknown): AggregatorError {
+    return new AggregatorError('store_write_failed', `Cannot keep ${this.#holds} in "${tmpdir()}": ${why}`, { cause });
   }
 
   [Symbol.dispose](): void {

@@ -4,9 +4,9 @@
 // Invariant: the ports give the current state, never a history, so a page that reads slowly skips states and misses nothing. A view stays valid until
 // it is disposed.
 
-import type { Overview, RunGrowth, RunLine, RunModel, ViewPath } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunLine, RunModel, RunProfile, ViewPath } from '@ranktrace/protocol';
 import type { TraceSink } from '@ranktrace/trace';
-import type { OverviewRequest, Timeline, ViewProgress } from '@ranktrace/trace/timeline';
+import type { HeatMeasure, OverviewRequest, Timeline, ViewProgress } from '@ranktrace/trace/timeline';
 
 /** Runs that pages can open. */
 export interface ViewRuns {
@@ -36,6 +36,10 @@ export interface RunView {
    * `viewMergesMax` are under way; a caller that stops early calls `return`.
    */
   merge(sink: TraceSink): Generator<ViewProgress, void>;
+  /** Cells of the heat map by one measure, over the bins of an overview of the same request. */
+  heat(request: OverviewRequest, measure: HeatMeasure): HeatCells;
+  /** Tables of one rank, or of all; undefined where there are none (yet). */
+  profile(rank?: number): RunProfile | undefined;
   /** Calls `listener` whenever `growth` may have news, until the returned function is called. */
   onGrown(listener: () => void): () => void;
 }

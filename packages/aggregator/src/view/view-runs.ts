@@ -94,6 +94,14 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
         return viewed.path();
       },
       merge: (sink) => this.#merge(open, sink),
+      heat: (request, measure) => {
+        viewed.touch();
+        return viewed.heat(request, measure);
+      },
+      profile: (rank) => {
+        viewed.touch();
+        return viewed.profile(rank);
+      },
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,
     };

@@ -2,10 +2,10 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Overview, RunGrowth, RunModel, ViewPath } from '@ranktrace/protocol';
+import type { HeatCells, Overview, RunGrowth, RunModel, RunProfile, ViewPath } from '@ranktrace/protocol';
 import type { RunAnalysis } from '@ranktrace/trace';
-import type { OverviewRequest } from '@ranktrace/trace/timeline';
-import { overviewOf, Timeline } from '@ranktrace/trace/timeline';
+import type { HeatMeasure, OverviewRequest } from '@ranktrace/trace/timeline';
+import { heatCellsOf, overviewOf, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
@@ -81,6 +81,15 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
     const found = this.#analysis?.path;
     this.#path ??= found && this.timeline.path(found);
     return this.#path;
+  }
+
+  heat(request: OverviewRequest, measure: HeatMeasure): HeatCells {
+    return heatCellsOf(this.timeline.processes, request, measure, this.#analysis?.measures);
+  }
+
+  profile(rank?: number): RunProfile | undefined {
+    const profile = this.#analysis?.profiles?.of(rank);
+    return profile && { ...profile, analysed: this.#isAnalysed };
   }
 
   onGrown(listener: () => void): () => void {

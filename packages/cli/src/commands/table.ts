@@ -47,7 +47,7 @@ export async function table(inputs: readonly string[], options: TableOptions): P
     const rank = options.rank ?? (ranks.length === 1 ? ranks[0] : undefined);
     if (rank === undefined) throw new CliError('bad_usage', `${rankOptions} are of one rank: name it with --rank`);
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
-    if (kind === 'torch') return printAverages(tableOfRank(profiles, rank), ofRank);
+    if (kind === 'torch') return printAverages(await tableOfRank(profiles, rank, options), ofRank);
     const sink = new KinetoTableSink({ rank, steps: true, budget: opened.budget });
     await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
     return printAverages(sink.table, ofRank);
@@ -75,12 +75,12 @@ function ranksOf({ input, profiles }: RunInput): readonly number[] {
   return [...new Set(of.map(({ rank }) => rank))].sort((a, b) => a - b);
 }
 
-/** torch's table covers one file. */
-function tableOfRank(profiles: readonly TorchProfile[], rank: number): KinetoTable {
+/** torch's table covers one file, of which it needs all rows in memory. */
+async function tableOfRank(profiles: readonly TorchProfile[], rank: number, { memory }: InputOptions): Promise<KinetoTable> {
   const files = profiles.filter((profile) => profile.rank === rank);
   const [file] = files as [TorchProfile, ...TorchProfile[]];
   if (files.length > 1) throw new CliError('bad_usage', `Rank ${rank} has ${files.length} files, and torch's table is of one: name it`);
-  return file.table;
+  return file.table.spilled === undefined ? file.table : ((await openTorchTable([file.path], { memory })) as KinetoTable);
 }
 
 function asText(rows: readonly KeyAverage[]): string {

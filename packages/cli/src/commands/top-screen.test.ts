@@ -44,6 +44,7 @@ const overview = (backwards: readonly number[]): Overview => ({
     times: [],
     median: [],
     fastest: [],
+    measures: [],
     waiting: [],
     waitingStepTime: 0,
     analysed: true,

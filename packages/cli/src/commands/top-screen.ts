@@ -11,7 +11,7 @@
 //
 // Figures cover the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
 
-import { type Alert, type Overview, printable, type ViewFinding } from '@ranktrace/protocol';
+import { type Alert, type Overview, printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
 import { costText } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos } from '../terminal/format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
@@ -57,6 +57,8 @@ export function topLine({ run, worldSize, ranks, overview, alerts }: TopState): 
   if (ranks.length > 0) parts.push(`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`);
   if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step`);
   if (overview?.allRead === false) parts.push('still being read');
+  const { state, findings: deciding } = runStateOf(overview?.findings ?? []);
+  if (state === 'dead' || state === 'hung') parts.push(...deciding.slice(0, 1).map(({ text }) => text));
   const worst = overview === undefined ? undefined : workOf(overview, alerts).find(({ isSlow }) => isSlow);
   if (worst !== undefined) {
     const by = worst.cost === undefined ? `works ${formatNanos(worst.excess)} more` : 'is slow';
@@ -162,7 +164,10 @@ function findingMessages(overview: Overview | undefined, alerts: readonly Alert[
   const styles: Readonly<Record<ViewFinding['severity'], Style>> = { alert: 'red', warning: 'yellow', note: 'dim' };
   // If alerts are shown, findings about them are not repeated.
   const findings = (overview?.findings ?? []).filter(({ severity }) => alerts === undefined || severity !== 'alert');
-  return findings.map(({ severity, kind, text }) => ({
+  // The one that the page's headline states comes first.
+  const { findings: deciding } = runStateOf(findings);
+  const ordered = [...deciding, ...findings.filter((finding) => !deciding.includes(finding))];
+  return ordered.map(({ severity, kind, text }) => ({
     ...{ label: severity, style: styles[severity] },
     ...{ text: printable(`${kind}: ${text}`), cause: '' },
   }));

@@ -12,7 +12,7 @@ import { readTorchFiles, type TorchFile } from './torch-files.ts';
  * The workers of the single file in `inputs`, as ranks of `run`. Throws TraceError, CliError `bad_input` for a file that only begins like a timeline.
  */
 export async function openNdtimelineFile(inputs: readonly Input[], run: string, budget: ReadBudget): Promise<readonly BatchSource[]> {
-  const [{ path, table }] = (await readTorchFiles(inputs, 'all', budget)) as readonly [TorchFile];
+  const [{ path, table }] = (await readTorchFiles(inputs, { keep: 'all', budget })) as readonly [TorchFile];
   if (!isNdtimeline(table)) {
     const wanted = 'its processes must be named "DP rank [N]" and its threads "PP rank N, TP rank N, …"';
     throw new CliError('bad_input', `Cannot read "${path}" as a timeline of NDTimeline: ${wanted}, and some are not`);

@@ -70,12 +70,13 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     throw new CliError('bad_usage', `Inputs must be of one kind: ${both}`);
   }
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const budget = readBudget(inputs, options.memory);
   if (kind === 'store') return openStore(paths, options, budget);
   const none = { stored: [], directories: [], profiles: [], budget, [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
-    const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true, budget);
-    return { ...none, kind, run, input: sources(run), profiles };
+    const { run = torchRun, profiles, sources, [Symbol.dispose]: close } = await openTorchJob(inputs, options.allowMixed === true, budget);
+    return { ...none, kind, run, input: sources(run), profiles, [Symbol.dispose]: close };
   }
   const files = inputs.flatMap((input) => input.files);
   const [file] = files as [string, ...string[]];
@@ -97,7 +98,7 @@ export async function openTorchTable(paths: readonly string[], options: InputOpt
   const [{ kind }] = inputs as readonly [Input, ...Input[]];
   if (kind !== 'torch' || inputs.flatMap(({ files }) => files).length > 1) return undefined;
   refuseWithoutEffect(inputs, options);
-  const [file] = await readTorchFiles(inputs, 'known', readBudget(inputs, options.memory));
+  const [file] = await readTorchFiles(inputs, { keep: 'known', budget: readBudget(inputs, options.memory) });
   return file?.table;
 }
 
@@ -111,6 +112,11 @@ function refuseWithoutEffect(inputs: readonly Input[], { run, runOption = '--run
   if (allowMixed === true && !isOf('torch')) {
     throw new CliError('bad_usage', `--allow-mixed is about torch.profiler files: "${path}" is ${kindNames[kind]}`);
   }
+}
+
+function sayStrays(inputs: readonly Input[]): void {
+  for (const { kind, strays = [] } of inputs)
+    for (const path of strays) say(`left out "${path}": it is not ${kindNames[kind]}, as others beside it are`);
 }
 
 /** Opens a run of the store in `paths`. */
@@ -146,6 +152,7 @@ function directoriesOf(paths: readonly string[], run: string): string[] {
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
   const inputs = inputsOf(paths);
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const opened = new OpenedRuns(readBudget(inputs, options.memory));
   try {
     for (const group of groupsOf(inputs)) await openGroup(group, options, opened);
@@ -226,7 +233,9 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
     case 'torch': {
       const isOne = !isDirectory && group.length === 1;
       const name = opened.name(isOne ? fileName(path) : basename(resolve(isDirectory ? path : dirname(path))));
-      opened.inputs.push({ run: name, sources: (await openTorchJob(group, options.allowMixed === true, opened.budget)).sources(name) });
+      const job = await openTorchJob(group, options.allowMixed === true, opened.budget);
+      opened.onClose(() => job[Symbol.dispose]());
+      opened.inputs.push({ run: name, sources: job.sources(name) });
       return;
     }
     default: {

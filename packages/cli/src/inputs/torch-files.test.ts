@@ -19,7 +19,7 @@ const zipped = readFileSync(recorded);
 async function read(bytes: Uint8Array) {
   const path = join(directory, 'rank0.json.gz');
   writeFileSync(path, bytes);
-  const [file] = await readTorchFiles(inputsOf([path]), 'all', new ReadBudget());
+  const [file] = await readTorchFiles(inputsOf([path]), { keep: 'all', budget: new ReadBudget() });
   return file?.table;
 }
 

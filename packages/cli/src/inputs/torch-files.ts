@@ -20,19 +20,19 @@ export interface TorchFile {
 /** Reads the files of `inputs` one after the other; at least one is a trace. Throws TraceError, CliError `bad_input`. */
 export async function readTorchFiles(
   inputs: readonly Input[],
-  keep: KinetoReaderOptions['keep'],
-  budget: ReadBudget,
+  options: KinetoReaderOptions & { readonly budget: ReadBudget },
 ): Promise<readonly TorchFile[]> {
   const total = inputs.flatMap(({ files }) => files).reduce((sum, path) => sum + statSync(path).size, 0);
   const progress = showProgress('reading');
   const read: TorchFile[] = [];
+  const { budget } = options;
   let before = 0;
   try {
     for (const { files, isDirectory } of inputs) {
       for (const path of files) {
         const { held } = budget;
         try {
-          const table = await readTable(path, { keep, budget }, { ...progress, update: (done) => progress.update(before + done, total) });
+          const table = await readTable(path, options, { ...progress, update: (done) => progress.update(before + done, total) });
           if (isDirectory && isEmpty(table)) say(`left out "${path}": it is no trace, for it has no events`);
           else read.push({ path, table });
         } catch (error) {
@@ -51,8 +51,8 @@ export async function readTorchFiles(
   throw new CliError('bad_input', `Cannot open ${inputs.map(({ path }) => `"${path}"`).join(', ')}: there is no trace in it`);
 }
 
-const isEmpty = ({ events, instants, counters, memory }: KinetoTable): boolean =>
-  [events, instants, counters, memory].every(({ length }) => length === 0);
+const isEmpty = ({ events, instants, counters, memory, spilled }: KinetoTable): boolean =>
+  spilled === undefined && [events, instants, counters, memory].every(({ length }) => length === 0);
 
 /** Reads one file; every error begins with its name. */
 async function readTable(path: string, options: KinetoReaderOptions, progress: Progress): Promise<KinetoTable> {

@@ -11,13 +11,15 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import { type BatchSource, leftOutText, type ReadBudget } from '@ranktrace/trace';
+import { type BatchSource, leftOutText, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { isNdtimeline } from '@ranktrace/trace/ndtimeline';
 import { type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
+import { ofFile } from './read-memory.ts';
+import { SpillFile } from './spill-file.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
 /** A file with its own facts, before the comparison with others. */
@@ -30,7 +32,7 @@ export interface TorchProfile extends KinetoFile {
   readonly pid: number;
 }
 
-export interface TorchJob {
+export interface TorchJob extends Disposable {
   /** The run that all of them name; undefined for torch's own files. */
   readonly run: string | undefined;
   readonly profiles: readonly TorchProfile[];
@@ -40,10 +42,23 @@ export interface TorchJob {
 
 /**
  * Reads the files of `inputs` as one job. Notices on stderr state the assumptions. Throws CliError `bad_input` for files of several jobs and,
- * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace.
+ * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace. Rows beyond memory go to `spill`, which is closed with the job.
  */
-export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean, budget: ReadBudget): Promise<TorchJob> {
-  const files = await readTorchFiles(inputs, 'all', budget);
+export async function openTorchJob(
+  inputs: readonly Input[],
+  allowMixed: boolean,
+  budget: ReadBudget,
+  spill = new SpillFile(inputs),
+): Promise<TorchJob> {
+  try {
+    return jobOf(await readTorchFiles(inputs, { keep: 'all', budget, spill }), allowMixed, () => spill[Symbol.dispose]());
+  } catch (error) {
+    spill[Symbol.dispose]();
+    throw error;
+  }
+}
+
+function jobOf(files: readonly TorchFile[], allowMixed: boolean, close: () => void): TorchJob {
   const timeline = files.find(({ table }) => isNdtimeline(table));
   if (timeline !== undefined) {
     const why = 'it is a timeline of NDTimeline, which holds all workers of a job: give it alone';
@@ -64,8 +79,25 @@ export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean
   return {
     run: runOf(placed),
     profiles: placed,
-    sources: (run) => kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))),
+    sources: (run) =>
+      kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))).map((source, index) =>
+        naming(source, processes[index] as readonly TorchProfile[]),
+      ),
+    [Symbol.dispose]: close,
   };
+}
+
+/** The source, with errors that name its file: rows of a temporary file are read with the batches. */
+function naming(source: BatchSource, [profile]: readonly TorchProfile[]): BatchSource {
+  const { rank, incarnation, count, missing, hostUnknown = false } = source;
+  const batch: BatchSource['batch'] = (index, only) => {
+    try {
+      return source.batch(index, only);
+    } catch (error) {
+      throw error instanceof TraceError && profile !== undefined ? ofFile(profile.path, error) : error;
+    }
+  };
+  return { rank, incarnation, count, missing, hostUnknown, batch };
 }
 
 /** Our own recorder writes it into its files. */

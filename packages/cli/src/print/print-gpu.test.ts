@@ -22,6 +22,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   },
   overlap: [],
   kernels: { count: 0, total: 0, tensorCores: 0, tensorCoreOps: 0, byName: nothing, byOp: nothing, byModule: nothing, byPhase: nothing },
+  ops: { lines: [], rest: nothing.rest },
   sequences: [],
   launches: { launched: 0, withoutLaunch: 0, delay: undefined, callMean: 0, shorterThanCall: 0 },
   queues: [],
@@ -56,7 +57,7 @@ describe('the report of GPUs', () => {
   it('cuts long names in their middle, lets no control character through, and says what was left out', () => {
     const name = `void kernel<${'x'.repeat(200)}>\u001b[31m(float*)`;
     const one = { name, class: 'compute', count: 4, total: 8 * ms, mean: 2 * ms, min: ms, max: 3 * ms, share: 1 } as const;
-    const lines = [{ ...one, tensorCores: true, blocksPerSm: undefined, occupancy: undefined }];
+    const lines = [{ ...one, tensorCores: true, blocksPerSm: undefined, occupancy: undefined, longest: { from: 0, until: ms } }];
     const kernels = { ...rank(0).kernels, count: 4, total: 8 * ms, tensorCores: 8 * ms, byName: { ...nothing, lines } };
     const text = formatGpu(summary([rank(0, { kernels })], { leftOut: 12_345 }));
     expect(text).toContain('…');

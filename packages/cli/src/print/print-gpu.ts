@@ -1,7 +1,7 @@
 // The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
 
 import { displayText, percentText, ranksText } from '@ranktrace/trace';
-import type { GpuRank, GpuSummary, Recommendation } from '@ranktrace/trace/gpu';
+import { evidenceText, type GpuRank, type GpuSummary } from '@ranktrace/trace/gpu';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const ranksShown = 32;
@@ -127,21 +127,12 @@ function launchText(ranks: readonly GpuRank[]): string {
   return `; from launch to start ${formatNanos(Math.min(...delays))} to ${formatNanos(Math.max(...delays))} (medians of ranks), longest queue ${formatCount(longest)}${full}`;
 }
 
-const ruleInWords: Readonly<Record<Recommendation['rule'], (share: string) => string>> = {
-  data_loader: (share) => `the data loader takes ${share} of the step`,
-  communication: (share) => `communication alone takes ${share} of the step`,
-  low_utilisation: (share) => `the GPU is busy for only ${share} of the time`,
-  tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
-  host_late: (share) => `the GPU waits for its host for ${share} of the time`,
-  launches: (share) => `the GPU idles between launches and kernels for ${share} of the time`,
-};
-
 /** `recommended: num_workers … (the data loader takes 33.4 % of the step, over 5.0 %; up to 60.1 ms a step)`. */
 function adviceLines({ recommendations }: GpuSummary): string {
-  const lines = recommendations.map(({ rule, ranks, share, threshold, saves, advice }) => {
-    const limit = threshold === 0 ? '' : `, ${rule === 'low_utilisation' ? 'under' : 'over'} ${percentText(threshold)}`;
+  const lines = recommendations.map((recommendation) => {
+    const { ranks, saves, advice } = recommendation;
     const gain = saves === undefined || saves <= 0 ? '' : `; up to ${formatNanos(saves)} a step`;
-    return `  ${advice} (${ranksText(ranks)}: ${ruleInWords[rule](percentText(share))}${limit}${gain})`;
+    return `  ${advice} (${ranksText(ranks)}: ${evidenceText(recommendation)}${gain})`;
   });
   return lines.length === 0 ? '' : ['recommended:', ...lines].join('\n');
 }

@@ -21,10 +21,13 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
-/** The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. */
-export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts): string {
+/**
+ * The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. `inShort`: the run in one
+ * line (print-headline.ts).
+ */
+export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts, inShort = ''): string {
   const { header, summary } = report;
-  const blocks = [headline(report)];
+  const blocks = [inShort === '' ? headline(report) : `${headline(report)}\n${inShort}`];
   if (summary.median !== undefined && summary.p95 !== undefined) {
     const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));

@@ -17,12 +17,17 @@ import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { ranksText } from '../model/ranks-text.ts';
+import { displayName } from '../model/shown-name.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
+import { analyseLimits as limits } from './analyse-limits.ts';
 import { type Finding, findCompleteness } from './findings.ts';
+import { OpSumsSink } from './op-sums.ts';
 import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 import { RpcSink, type RpcSummary } from './rpcs.ts';
+import { RunProfiles } from './run-profile.ts';
+import { StepMeasures } from './step-measures.ts';
 import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 
 /** The findings of a run, alerts first, and the waits by rank, the longest waited for first. */
@@ -33,6 +38,10 @@ export interface RunAnalysis {
   readonly gpus?: Overview['gpus'] | undefined;
   /** The critical path of one step; undefined without device work, or without a step. */
   readonly path?: PathSegments | undefined;
+  /** Tables of operators, kernels, memory, …, of each rank and of all. */
+  readonly profiles?: RunProfiles | undefined;
+  /** Own work, waiting and busy devices by rank and step. */
+  readonly measures?: StepMeasures | undefined;
   /** Total length of the judged steps on the slowest rank, ns. */
   readonly stepTime: number;
   /** The findings cover the time after this; undefined: all. */
@@ -77,6 +86,8 @@ export class RunAnalysisSink implements TraceSink {
   readonly #blame: RunBlameSink;
   readonly #gpus = new GpuSink();
   readonly #deviceBlame: GpuBlameSink;
+  readonly #ops = new OpSumsSink();
+  readonly #measures = new StepMeasures();
   readonly #all: TraceSink;
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
@@ -84,9 +95,9 @@ export class RunAnalysisSink implements TraceSink {
   constructor({ isLive = false, since, beginning }: RunAnalysisOptions) {
     this.#isLive = isLive;
     this.#since = since;
-    this.#blame = new RunBlameSink({ beginning });
+    this.#blame = new RunBlameSink({ beginning, onStep: (...of) => this.#measures.host(...of) });
     this.#deviceBlame = new GpuBlameSink(this.#gpus);
-    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, this.#gpus, this.#deviceBlame);
+    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, this.#gpus, this.#deviceBlame, this.#ops);
   }
 
   begin(header: TraceHeader): void {
@@ -125,12 +136,16 @@ export class RunAnalysisSink implements TraceSink {
       ...failingCalls(this.#rpcs.summary),
       ...completeness(this.#header, this.#totals, openWork, this.#isLive),
     ];
+    this.#measures.devices(gpus);
+    yield progress;
     const bySeverity = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
       gpus: overviewGpus(gpus),
       path: gpus.segments,
+      profiles: new RunProfiles(gpus, this.#ops.ranks),
+      measures: this.#measures,
       stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
       since: this.#since,
       beginning: this.#blame.beginning,
@@ -141,12 +156,18 @@ export class RunAnalysisSink implements TraceSink {
 const overviewGpus = ({ ranks }: GpuSummary): Overview['gpus'] =>
   ranks.length === 0
     ? undefined
-    : ranks.map(({ rank, totals, idle }) => {
+    : ranks.map(({ rank, totals, idle, kernels }) => {
         const { length, compute, overlapped, exposed, copies } = totals;
         const { hostLate, launch, dependency, other: unknown } = idle.byCause;
         const place = idle.places.find(({ cause }) => cause === 'hostLate');
-        const hostPlace = [place?.phase ?? '', place?.op ?? ''].filter((name) => name !== '').join(', ');
-        return { ...{ rank, length, compute, overlapped, exposed, copies }, ...{ hostLate, launch, dependency, unknown, hostPlace } };
+        const hostPlace = [place?.phase ?? '', place?.op ?? '']
+          .filter((name) => name !== '')
+          .map(displayName)
+          .join(', ');
+        const top = kernels.byName.lines
+          .slice(0, limits.profileTopKernelsMax)
+          .map(({ name, total }) => ({ name: displayName(name), total }));
+        return { ...{ rank, length, compute, overlapped, exposed, copies }, ...{ hostLate, launch, dependency, unknown, hostPlace, top } };
       });
 
 /** Yields `progress` whenever `steps` yields. */
@@ -182,7 +203,8 @@ const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
 /** It must also be open for this many long steps. */
 const hangStepsMin = 5;
 
-function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
+/** Collectives in which ranks hang. */
+export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
   if (until === undefined) return [];
   const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
   return collectives

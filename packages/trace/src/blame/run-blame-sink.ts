@@ -18,7 +18,7 @@ import { blameLimits as limits } from './blame-limits.ts';
 import type { StepRange } from './blame-window.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
-import { StepBlameSink } from './step-blame-sink.ts';
+import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
 import { StepChanges } from './step-changes.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -69,6 +69,7 @@ const lastStepsMin = 16;
 export interface RunBlameOptions {
   /** The run's beginning, if the sink does not see it. */
   readonly beginning?: BlameLevels | undefined;
+  readonly onStep?: StepBlameOptions['onStep'];
 }
 
 export class RunBlameSink implements TraceSink {
@@ -85,8 +86,8 @@ export class RunBlameSink implements TraceSink {
   #time = 0;
   #windows = 0;
 
-  constructor({ beginning }: RunBlameOptions = {}) {
-    this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held) });
+  constructor({ beginning, onStep }: RunBlameOptions = {}) {
+    this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held), onStep });
   }
 
   begin(header: TraceHeader): void {

@@ -7,10 +7,11 @@
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
-import { cpuWaitCounter } from '@ranktrace/protocol';
+import { cpuWaitCounter, isWaitingRole } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
@@ -49,6 +50,8 @@ export interface StepBlameOptions {
   readonly beginning?: BlameLevels | undefined;
   /** Called with the numbers of all held steps, ascending, before the first of them is forgotten. */
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
+  /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
+  readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
 }
 
 /** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
@@ -62,6 +65,8 @@ const learningSteps = 2;
 export class StepBlameSink implements TraceSink {
   readonly #stepsMax: number;
   readonly #onForget: StepBlameOptions['onForget'];
+  readonly #onStep: StepBlameOptions['onStep'];
+  #roles: PhaseRoles | undefined;
   readonly #parts = new CollectiveParts();
   readonly #processes = new Map<number, Process>();
   /** Overflow lane → the line that it overflows from. */
@@ -77,14 +82,16 @@ export class StepBlameSink implements TraceSink {
   #header: TraceHeader | undefined;
   readonly #opNames = new OpNames();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep }: StepBlameOptions = {}) {
     this.#stepsMax = stepsMax;
     this.#beginning = beginning;
     this.#onForget = onForget;
+    this.#onStep = onStep;
   }
 
   begin(header: TraceHeader): void {
     this.#header = header;
+    this.#roles = phaseRolesOf(header.processes);
     this.#parts.begin(header);
     for (const about of header.processes) {
       const process = {
@@ -220,6 +227,7 @@ export class StepBlameSink implements TraceSink {
     process.spans = process.spans.filter(({ until }) => until > end);
     process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
     process.exposed.until(end);
+    this.#onStep?.(process.about, step, length, waitedIn(start, end, collectives) ?? this.#waitedIn(phases));
     const track = trackOf(spans);
     process.exposed.stepLane = track ?? process.exposed.stepLane;
     const placed = spans.filter((span) => span.track === track);
@@ -233,6 +241,14 @@ export class StepBlameSink implements TraceSink {
       collectives,
       ops: process.ops.take(end, placed, this.#opNames),
     });
+  }
+
+  /** Time in phases that wait. */
+  #waitedIn(phases: TraceEvent['phases']): number | undefined {
+    if (phases === undefined) return undefined;
+    let waited = 0;
+    for (const [name, time] of phases) if (isWaitingRole(this.#roles?.of(name))) waited += time;
+    return waited;
   }
 
   #keep(number: number, process: number, raw: RawStep): void {
@@ -279,6 +295,20 @@ export class StepBlameSink implements TraceSink {
     const during = cpuWaits.slice(0, covering < 0 ? undefined : covering + 1).filter(({ at }) => at > from.start);
     return during.length === 0 ? undefined : during.reduce((sum, { share }) => sum + share, 0) / during.length;
   }
+}
+
+/** Time of a step in collectives that nothing hides; undefined without collectives. */
+function waitedIn(start: number, end: number, collectives: readonly RawCollective[]): number | undefined {
+  if (collectives.length === 0) return undefined;
+  const stretches = collectives.flatMap(({ entry, exit = end, exposed = [[entry, exit]] }) => exposed).sort(([a], [b]) => a - b);
+  let [waited, until] = [0, start];
+  for (const [from, to] of stretches) {
+    const [since, up] = [Math.max(from, until), Math.min(to, end)];
+    if (up <= since) continue;
+    waited += up - since;
+    until = up;
+  }
+  return waited;
 }
 
 /** Size in pieces, of about 150 bytes each. */

@@ -8,6 +8,7 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idlePlaces, piecesWithin, streamWaits } from './idle-time.ts';
 import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
+import { type OpTable, opTable } from './op-table.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
 import type { PathSegments } from './path-segments.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
@@ -60,6 +61,7 @@ export interface GpuRank {
   };
   readonly overlap: readonly CommunicationOverlap[];
   readonly kernels: KernelTables;
+  readonly ops: OpTable;
   readonly sequences: readonly SequenceLine[];
   readonly launches: LaunchSummary;
   readonly queues: readonly QueueSummary[];
@@ -121,6 +123,7 @@ export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: numb
     },
     overlap: communicationOverlap(work, worldSize).slice(0, limits.gpuLinesMax),
     kernels: kernelTables(work),
+    ops: opTable(work),
     sequences: kernelSequences(work),
     launches: launchSummary(work),
     queues: queueSummaries(work).slice(0, limits.gpuLinesMax),

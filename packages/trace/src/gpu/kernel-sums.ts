@@ -7,6 +7,12 @@ import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf, isTensorCoreOp, kindOf, transferKind, usesTensorCores, type WorkClass, workClasses } from './kernel-class.ts';
 
+/** The longest kernel of a line, ns on the trace's axis. */
+export interface LongestKernel {
+  readonly from: number;
+  readonly until: number;
+}
+
 /** Times in ns. */
 export interface KernelLine {
   readonly name: string;
@@ -22,6 +28,7 @@ export interface KernelLine {
   /** Weighted by time; undefined where the profiler reported none. */
   readonly blocksPerSm: number | undefined;
   readonly occupancy: number | undefined;
+  readonly longest: LongestKernel;
 }
 
 /** Kernels of one launcher: an op, a module, a phase. */
@@ -33,6 +40,7 @@ export interface LauncherLine {
   readonly share: number;
   /** Time on tensor cores. */
   readonly tensorCores: number;
+  readonly longest: LongestKernel;
 }
 
 export interface Rest {
@@ -76,16 +84,30 @@ export interface SequenceLine {
   readonly total: number;
 }
 
+interface LauncherSum {
+  count: number;
+  total: number;
+  tensorCores: number;
+  longest: number;
+  longestAt: number;
+}
+
 /** Sums by number of a name. */
 class Sums {
-  readonly count = new Map<number, number>();
-  readonly total = new Map<number, number>();
-  readonly tensorCores = new Map<number, number>();
+  readonly byName = new Map<number, LauncherSum>();
 
-  add(name: number, length: number, isTensorCore: boolean): void {
-    this.count.set(name, (this.count.get(name) ?? 0) + 1);
-    this.total.set(name, (this.total.get(name) ?? 0) + length);
-    if (isTensorCore) this.tensorCores.set(name, (this.tensorCores.get(name) ?? 0) + length);
+  add(name: number, start: number, length: number, isTensorCore: boolean): void {
+    let sum = this.byName.get(name);
+    if (sum === undefined) {
+      sum = { count: 0, total: 0, tensorCores: 0, longest: -1, longestAt: 0 };
+      this.byName.set(name, sum);
+    }
+    sum.count++;
+    sum.total += length;
+    if (isTensorCore) sum.tensorCores += length;
+    if (length <= sum.longest) return;
+    sum.longest = length;
+    sum.longestAt = start;
   }
 }
 
@@ -97,13 +119,14 @@ interface KernelSum {
   total: number;
   min: number;
   max: number;
+  longestAt: number;
   blocks: number;
   occupied: number;
   hasShape: boolean;
 }
 
 /** Cuts lines, longest first, to the limit. */
-function tableOf<Line extends { readonly total: number }>(lines: Line[], countOf: (line: Line) => number): Table<Line> {
+export function tableOf<Line extends { readonly total: number }>(lines: Line[], countOf: (line: Line) => number): Table<Line> {
   const sorted = lines.sort((a, b) => b.total - a.total);
   const rest = { lines: 0, count: 0, total: 0 };
   for (const line of sorted.splice(limits.gpuLinesMax)) {
@@ -124,11 +147,12 @@ export function kernelTables(work: RankWork): KernelTables {
   for (let row = 0; row < length; row++) {
     if (columns.kind[row] !== kindOf.kernel || columns.class[row] === classOf.memory || columns.class[row] === classOf.other) continue;
     const name = columns.name[row] as number;
-    const time = (columns.end[row] as number) - (columns.start[row] as number);
+    const start = columns.start[row] as number;
+    const time = (columns.end[row] as number) - start;
     while (kernels.length <= name) kernels.push(undefined);
     kernels[name] ??= emptySum(columns.class[row] as number, names.text(name));
     const sum = kernels[name] as KernelSum;
-    addKernel(work, sum, row, time);
+    addKernel(work, sum, row, start, time);
     count++;
     total += time;
     if (sum.isTensorCore) tensorCores += time;
@@ -139,9 +163,9 @@ export function kernelTables(work: RankWork): KernelTables {
     };
     const op = nameAt(links.op);
     if (op !== 0 && isTensorCoreOp(names.text(op))) tensorCoreOps += time;
-    ops.add(op, time, sum.isTensorCore);
-    modules.add(nameAt(links.module), time, sum.isTensorCore);
-    phases.add(phaseOf(work, call), time, sum.isTensorCore);
+    ops.add(op, start, time, sum.isTensorCore);
+    modules.add(nameAt(links.module), start, time, sum.isTensorCore);
+    phases.add(phaseOf(work, call), start, time, sum.isTensorCore);
   }
   const lines = kernels.flatMap((sum, name) => (sum === undefined ? [] : [lineOf(sum, names.text(name), total)]));
   const launchers = (sums: Sums): Table<LauncherLine> => launcherTable(sums, work, total);
@@ -169,17 +193,21 @@ const emptySum = (kernelClass: number, name: string): KernelSum => ({
   count: 0,
   total: 0,
   min: Number.POSITIVE_INFINITY,
-  max: 0,
+  max: -1,
+  longestAt: 0,
   blocks: 0,
   occupied: 0,
   hasShape: false,
 });
 
-function addKernel({ work, shapes }: RankWork, sum: KernelSum, row: number, time: number): void {
+function addKernel({ work, shapes }: RankWork, sum: KernelSum, row: number, start: number, time: number): void {
   sum.count++;
   sum.total += time;
   sum.min = Math.min(sum.min, time);
-  sum.max = Math.max(sum.max, time);
+  if (time > sum.max) {
+    sum.max = time;
+    sum.longestAt = start;
+  }
   const shape = (work.columns.shape[row] as number) - 1;
   if (shape < 0) return;
   sum.hasShape = true;
@@ -196,13 +224,14 @@ function lineOf(sum: KernelSum, name: string, all: number): KernelLine {
     ...{ count, total, mean: total / count, min, max, share: all > 0 ? total / all : 0, tensorCores: isTensorCore },
     blocksPerSm: weighted(sum.blocks, 1),
     occupancy: weighted(sum.occupied, 100),
+    longest: { from: sum.longestAt, until: sum.longestAt + max },
   };
 }
 
-function launcherTable({ count, total, tensorCores }: Sums, { names }: RankWork, all: number): Table<LauncherLine> {
-  const lines = [...total].map(([name, time]): LauncherLine => {
-    const kernels = count.get(name) ?? 0;
-    return { name: names.text(name), kernels, total: time, share: all > 0 ? time / all : 0, tensorCores: tensorCores.get(name) ?? 0 };
+function launcherTable({ byName }: Sums, { names }: RankWork, all: number): Table<LauncherLine> {
+  const lines = [...byName].map(([name, { count, total, tensorCores, longest, longestAt }]): LauncherLine => {
+    const place = { from: longestAt, until: longestAt + longest };
+    return { name: names.text(name), kernels: count, total, share: all > 0 ? total / all : 0, tensorCores, longest: place };
   });
   return tableOf(lines, (line) => line.kernels);
 }

@@ -84,7 +84,12 @@ export interface PluginOp {
   tensorCoreSelf: number;
   /** Tensor cores could compute it, or an op inside it. */
   isEligible: boolean;
+  /** Its longest call, ns on the trace's axis. */
+  longest: { readonly from: number; readonly until: number };
 }
+
+/** Shorter than any call. */
+const noCall = { from: 0, until: -1 };
 
 /** The plugin's operators, in order of their first call. */
 export function pluginOps(work: RankWork): readonly PluginOp[] {
@@ -126,11 +131,13 @@ export function pluginOps(work: RankWork): readonly PluginOp[] {
     let op = ops.get(name[row] as number);
     if (op === undefined) {
       const nothing = { calls: 0, hostTotal: 0, hostSelf: 0, deviceTotal: 0, deviceSelf: 0, tensorCoreTotal: 0, tensorCoreSelf: 0 };
-      op = { name: names.text(name[row] as number), ...nothing, isEligible: eligible[row] === 1 };
+      op = { name: names.text(name[row] as number), ...nothing, isEligible: eligible[row] === 1, longest: noCall };
       ops.set(name[row] as number, op);
     }
     op.calls++;
-    op.hostTotal += (end[row] as number) - (start[row] as number);
+    const length = (end[row] as number) - (start[row] as number);
+    op.hostTotal += length;
+    if (length > op.longest.until - op.longest.from) op.longest = { from: start[row] as number, until: end[row] as number };
     op.hostSelf += self[row] as number;
     op.deviceTotal += device[row] as number;
     op.deviceSelf += deviceSelf[row] as number;

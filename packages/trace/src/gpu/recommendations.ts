@@ -13,6 +13,7 @@
 //
 // The plugin's rules about DataParallel, the backend and the size of the device's memory need facts that merged events do not have.
 
+import { percentText } from '../model/quantity-text.ts';
 import type { RankWork } from './device-work.ts';
 import type { GpuRank } from './gpu-summary.ts';
 import { dataLoaderName, pluginSteps } from './plugin-compatible.ts';
@@ -49,6 +50,21 @@ const advice: Readonly<Record<RecommendationRule, string>> = {
   host_late: 'launch earlier: compile the model or capture CUDA graphs, and take synchronisation and Python work out of the step',
   launches: 'launch less often: fuse small kernels, compile the model or capture CUDA graphs',
 };
+
+const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> = {
+  data_loader: (share) => `the data loader takes ${share} of the step`,
+  communication: (share) => `communication alone takes ${share} of the step`,
+  low_utilisation: (share) => `the GPU is busy for only ${share} of the time`,
+  tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
+  host_late: (share) => `the GPU waits for its host for ${share} of the time`,
+  launches: (share) => `the GPU idles between launches and kernels for ${share} of the time`,
+};
+
+/** The evidence in words: `the data loader takes 33.4 % of the step, over 5.0 %`. */
+export function evidenceText({ rule, share, threshold }: Pick<Recommendation, 'rule' | 'share' | 'threshold'>): string {
+  const limit = threshold === 0 ? '' : `, ${rule === 'low_utilisation' ? 'under' : 'over'} ${percentText(threshold)}`;
+  return `${evidence[rule](percentText(share))}${limit}`;
+}
 
 /** A rule on one rank: its share, and what it would save, ns per step. */
 export type RuleShares = Readonly<Record<RecommendationRule, { readonly share: number; readonly saves: number | undefined }>>;

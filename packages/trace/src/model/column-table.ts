@@ -5,7 +5,7 @@
 
 import { ReadBudget } from './read-budget.ts';
 
-type Column = Float64Array | Uint32Array | Uint8Array;
+export type Column = Float64Array | Uint32Array | Uint8Array;
 export type ColumnKind = 'f64' | 'u32' | 'u8';
 
 interface ColumnOf {
@@ -14,35 +14,58 @@ interface ColumnOf {
   readonly u8: Uint8Array;
 }
 
-const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
+export const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
 
+const roomMin = 64;
 /** Rows from which on a table is large. */
 const largeRows = 1 << 18;
 
-const allocate = (kind: ColumnKind, rows: number): Column =>
+export const allocateColumn = (kind: ColumnKind, rows: number): Column =>
   kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
 
 /** Columns that grow together. `Schema` names them and their kinds. */
 export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
   readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
   length = 0;
-  readonly #schema: Schema;
+  readonly schema: Schema;
   readonly #budget: ReadBudget;
   readonly #rowBytes: number;
-  #room = 64;
+  #room = roomMin;
 
   constructor(schema: Schema, budget = new ReadBudget()) {
-    this.#schema = schema;
+    this.schema = schema;
     this.#budget = budget;
     this.#rowBytes = Object.values(schema).reduce((sum, kind) => sum + kindBytes[kind], 0);
     this.#charge(this.#room);
-    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
+    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocateColumn(kind, this.#room)])) as never;
   }
 
   /** Adds a row of zeros; the caller fills its columns: all of them where `length` was ever lowered. */
   add(): number {
     if (this.length === this.#room) this.#grow();
     return this.length++;
+  }
+
+  /** Adds `count` rows, of which the caller fills all columns; returns the first. */
+  addRows(count: number): number {
+    while (this.length + count > this.#room) this.#grow();
+    const first = this.length;
+    this.length += count;
+    return first;
+  }
+
+  /** Takes all rows out. The room stays, for as many rows again. */
+  clear(): void {
+    for (const column of Object.values(this.columns as Record<string, Column>)) if (!isZero(column)) column.fill(0);
+    this.length = 0;
+  }
+
+  /** Takes all rows out, and gives their room back. */
+  release(): void {
+    this.#budget.give(2 * (this.#room - roomMin) * this.#rowBytes);
+    this.#room = roomMin;
+    this.length = 0;
+    for (const [name, kind] of Object.entries(this.schema)) (this.columns as Record<string, Column>)[name] = allocateColumn(kind, roomMin);
   }
 
   /** Charges twice the size: readers also sort the rows. */
@@ -56,8 +79,8 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     this.#charge(more);
     this.#room += more;
     const columns = this.columns as Record<string, Column>;
-    for (const [name, kind] of Object.entries(this.#schema)) {
-      const wider = allocate(kind, this.#room);
+    for (const [name, kind] of Object.entries(this.schema)) {
+      const wider = allocateColumn(kind, this.#room);
       const column = columns[name] as Column;
       if (!isZero(column)) wider.set(column);
       columns[name] = wider;

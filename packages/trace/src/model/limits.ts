@@ -15,6 +15,10 @@ export const limits = {
   readBytesPerFileByteMax: 100,
   /** Events of one file, about 100 bytes each in columns, and as much again for their reader (`readBytesMin`); more is refused (`too_large`). */
   eventsPerFileMax: 100_000_000,
+  /** Rows of one file that memory holds, about 200 bytes each; the rows of a longer file go to a temporary one. */
+  rowsInMemoryMax: 524_288,
+  /** Share of these rows from which on they go to a temporary file where the command's files take half of the memory that they may. */
+  spilledEarlyShare: 0.125,
   /** Arguments without a column, each distinct set of them once, where all are kept; further sets are counted and left out. */
   argumentBytesMax: 256 * 1024 * 1024,
   /** Events of one file that describe a collective, and its collectives; further ones stay spans like any other. */

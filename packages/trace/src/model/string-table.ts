@@ -32,6 +32,8 @@ export class StringTable {
   #seenView = new DataView(this.#seen.buffer);
   #seenLength = 0;
   readonly #budget: ReadBudget;
+  /** Budget that the texts take. */
+  #charged = 0;
 
   constructor(budget = new ReadBudget()) {
     this.#budget = budget;
@@ -44,11 +46,25 @@ export class StringTable {
       if (this.strings.length >= limits.stringsPerFileMax) {
         throw new TraceError('too_large', `Cannot read the trace: it may have ${limits.stringsPerFileMax} distinct strings, got more`);
       }
+      const before = this.#budget.held;
       this.#budget.takeText(text);
+      this.#charged += this.#budget.held - before;
       index = this.strings.push(text) - 1;
       this.#indexes.set(text, index);
     }
     return index;
+  }
+
+  /** Forgets all texts: indexes given so far are void. */
+  clear(): void {
+    this.#budget.give(this.#charged);
+    this.#charged = 0;
+    this.strings.length = 1;
+    this.#indexes.clear();
+    this.#indexes.set('', 0);
+    this.#lengths.fill(0);
+    this.#cache.fill(0);
+    this.#seenLength = 0;
   }
 
   /** Index of the text; undefined where it does not occur. */

@@ -1,6 +1,6 @@
 // Recently read blocks, decoded, for all tracks together, up to a number of bytes; eviction is least recently used first.
 
-import type { BlockStore } from './block-store.ts';
+import type { BlockStore } from '../model/block-store.ts';
 
 interface Held {
   readonly columns: unknown;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { BlockCache } from './block-cache.ts';
 import { BlockLog } from './block-log.ts';
-import { MemoryBlocks } from './block-store.ts';
 
 const schema = { time: 'f64', value: 'f64', name: 'u32', kind: 'u8' } as const;
 

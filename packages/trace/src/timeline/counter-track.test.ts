@@ -1,8 +1,8 @@
 import { type CounterTile, tileWidth, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
-import { MemoryBlocks } from './block-store.ts';
 import { Timeline } from './timeline.ts';
 
 const lane = traceLane({ kind: 'counter', name: 'memory', unit: 'bytes' });

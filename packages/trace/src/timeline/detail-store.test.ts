@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MemoryBlocks } from './block-store.ts';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { type Detail, DetailStore } from './detail-store.ts';
 
 function report(store: DetailStore, details: readonly Detail[]): number {

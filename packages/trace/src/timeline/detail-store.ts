@@ -8,9 +8,9 @@
 // Long texts (stacks, shapes, whole names) are written at their first use; later ones refer to it.
 // Invariant: memory holds one chunk, a number per chunk, the keys, and recent long texts, up to `timelineTextCharsMax` characters.
 
+import type { BlockStore } from '../model/block-store.ts';
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
-import type { BlockStore } from './block-store.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
 export type Detail = readonly [key: string, value: string | number];

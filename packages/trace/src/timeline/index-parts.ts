@@ -1,12 +1,12 @@
 // State shared by all tracks of a timeline: block store, names, details, and the size of unfinished blocks.
 
+import type { BlockStore } from '../model/block-store.ts';
+import { StepBudget } from '../steps/step-history.ts';
 import { BlockCache } from './block-cache.ts';
-import type { BlockStore } from './block-store.ts';
 import { CategoryTable } from './category-table.ts';
 import { DetailStore } from './detail-store.ts';
 import { NameTable } from './name-table.ts';
 import { RankGroups } from './rank-groups.ts';
-import { StepBudget } from './step-history.ts';
 import { TileItems } from './tile-items.ts';
 import { timelineLimits } from './timeline-limits.ts';
 

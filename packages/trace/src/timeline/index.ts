@@ -1,8 +1,9 @@
 // Timeline: the data for a page about any stretch of a run, at any zoom.
 
-export { type BlockStore, MemoryBlocks } from './block-store.ts';
-export { type OverviewRequest, overviewOf } from './overview.ts';
+export { type BlockStore, MemoryBlocks } from '../model/block-store.ts';
+export { type HeatMeasure, heatCellsOf, type OverviewRequest, overviewOf } from './overview.ts';
 export { ProcessTimeline } from './process-timeline.ts';
+export { ReportDataSink } from './report-data.ts';
 export { Timeline, type ViewProgress } from './timeline.ts';
 export type { TimelineClock } from './timeline-clock.ts';
 export { timelineSink } from './timeline-sink.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { StepBudget, StepHistory } from '../steps/step-history.ts';
+import { stepLimits } from '../steps/step-limits.ts';
 import { traceProcess } from '../testing/trace-events.ts';
 import { overviewOf, type StepsOfProcess } from './overview.ts';
-import { StepBudget, StepHistory } from './step-history.ts';
-import { stepLimits } from './step-limits.ts';
 
 const phases = ['data_load', 'forward'];
 

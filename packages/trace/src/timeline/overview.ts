@@ -10,12 +10,13 @@
 // A cluster's step is as long as its slowest rank's. With units of one step all of this is exact; with wider units a rank's mean over the
 // unit stands for its steps.
 
-import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
+import { type HeatCells, type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
+import type { StepMeasure, StepMeasures } from '../analyse/step-measures.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { phaseRolesOf } from '../steps/phase-role.ts';
-import type { StepHistory } from './step-history.ts';
-import { stepLimits } from './step-limits.ts';
+import type { StepHistory } from '../steps/step-history.ts';
+import { stepLimits } from '../steps/step-limits.ts';
 
 /** The steps of one process, and the mapping of its times to trace times. */
 export interface StepsOfProcess {
@@ -74,12 +75,42 @@ export function overviewOf(
     phases,
     phaseRoles: phases.map((name) => roles.of(name)),
     findings: analysis?.findings ?? [],
+    measures: analysis?.measures?.known ?? [],
     ...(analysis?.gpus && { gpus: analysis.gpus }),
     waiting: analysis?.waiting ?? [],
     waitingStepTime: analysis?.stepTime ?? 0,
     analysed: isCurrent,
     analysedSince: analysis?.since ?? null,
   };
+}
+
+/** Which values of the steps the cells of a heat map have. */
+export interface HeatMeasure {
+  readonly measure: StepMeasure | 'phase';
+  readonly phase?: string | undefined;
+}
+
+/** The heat map's cells of one measure, over the bins of an overview of the same request. */
+export function heatCellsOf(
+  processes: readonly StepsOfProcess[],
+  request: OverviewRequest,
+  { measure, phase = '' }: HeatMeasure,
+  measures: StepMeasures | undefined,
+): HeatCells {
+  const { from, to, width, bins } = gridOf(processes, request);
+  const rows = (bins === 0 ? [] : processes).flatMap(({ process, index, steps }) => {
+    const history = measure === 'phase' ? steps : measures?.of(process);
+    const [counts, totals] = [new Float64Array(bins), new Float64Array(bins)];
+    history?.visitPhase(measure === 'phase' ? phase : measure, from, to, (step, count, total) => {
+      const bin = Math.max(0, Math.floor((step - from) / width));
+      counts[bin] = (counts[bin] as number) + count;
+      totals[bin] = (totals[bin] as number) + total;
+    });
+    if (counts.every((count) => count === 0)) return [];
+    const cells = Array.from(totals, (total, bin) => (counts[bin] === 0 ? null : Math.round(total / (counts[bin] as number))));
+    return [{ process: index, cells }];
+  });
+  return { bins: Array.from({ length: bins }, (_, bin) => from + bin * width), rows };
 }
 
 /** Division of the steps: all widths are multiples of the unit, which is a power of two. */

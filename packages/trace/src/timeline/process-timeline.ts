@@ -4,10 +4,10 @@
 
 import type { ViewGap } from '@ranktrace/protocol';
 import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { StepHistory } from '../steps/step-history.ts';
 import { CounterTrack } from './counter-track.ts';
 import type { IndexParts } from './index-parts.ts';
 import { SpanTrack } from './span-track.ts';
-import { StepHistory } from './step-history.ts';
 import type { TimelineClock } from './timeline-clock.ts';
 import { timelineLimits } from './timeline-limits.ts';
 import type { TrackTimeline } from './track-timeline.ts';

@@ -3,11 +3,11 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
+import { MemoryBlocks } from '../model/block-store.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
-import { MemoryBlocks } from './block-store.ts';
 import { Timeline } from './timeline.ts';
 import { timelineSink } from './timeline-sink.ts';
 

@@ -19,9 +19,9 @@ import type {
   ViewPath,
 } from '@ranktrace/protocol';
 import type { PathSegments } from '../gpu/path-segments.ts';
+import type { BlockStore } from '../model/block-store.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
-import type { BlockStore } from './block-store.ts';
 import { eventDetails } from './event-details.ts';
 import { findEvents } from './find-events.ts';
 import { flameTree } from './flame-tree.ts';

@@ -6,7 +6,7 @@ export { type FunctionAverage, functionAverages, totalAverage } from './function
 export { type FunctionEvent, functionEventList } from './function-event-list.ts';
 export { type FunctionEvents, functionEvents } from './function-events.ts';
 export { type KeyAverage, KeyAveragesSink } from './key-averages.ts';
-export { KinetoReader, type KinetoReaderOptions, readKineto } from './kineto-reader.ts';
+export { KinetoReader, type KinetoReaderOptions, readKineto, type SpillOptions } from './kineto-reader.ts';
 export { type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
 export { KinetoTable } from './kineto-table.ts';
 export { KinetoTableSink } from './kineto-table-sink.ts';

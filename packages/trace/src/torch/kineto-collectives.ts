@@ -295,15 +295,20 @@ interface Stream {
   suffix: string;
 }
 
-function nameKinds({ strings }: KinetoTable): Uint8Array {
-  const kinds = new Uint8Array(strings.strings.length);
-  for (const [index, text] of strings.strings.entries()) {
-    if (kernelName.test(text)) kinds[index] = kindOf.kernel;
-    else if (blockingName.test(text)) kinds[index] = kindOf.blocking;
-    else if (launchName.test(text)) kinds[index] = kindOf.launch;
-  }
-  return kinds;
+/** The part that events of this name may have in collectives; 0 for none. */
+export function collectiveNameKind(name: string): number {
+  if (kernelName.test(name)) return kindOf.kernel;
+  if (blockingName.test(name)) return kindOf.blocking;
+  return launchName.test(name) ? kindOf.launch : kindOf.other;
 }
+
+/** Whether an annotation of this name may be the launch of a kernel. */
+export const isLaunchName = (name: string): boolean => collectiveNameKind(name) === kindOf.launch;
+
+/** Whether a kernel of this name is a collective's. */
+export const isKernelName = (name: string): boolean => collectiveNameKind(name) === kindOf.kernel;
+
+const nameKinds = ({ strings }: KinetoTable): Uint8Array => Uint8Array.from(strings.strings, collectiveNameKind);
 
 /** The last of `rows` (in order of start) that begins at or before `time`, if it still runs then. */
 function enclosing(rows: readonly number[] | undefined, columns: KinetoTable['events']['columns'], time: number): number | undefined {

@@ -2,6 +2,19 @@
 
 import { type CommunicationNumber, type CommunicationText, communicationNumbers, communicationTexts } from './kineto-communication.ts';
 
+/** Character codes of `ph`. */
+export const phase = {
+  complete: 0x58,
+  begin: 0x42,
+  end: 0x45,
+  instant: 0x69,
+  oldInstant: 0x49,
+  flowStart: 0x73,
+  flowEnd: 0x66,
+  metadata: 0x4d,
+  counter: 0x43,
+} as const;
+
 /** Fields taken over from an event and, with a blank, from its `args`. */
 export type Field =
   | 'ph'

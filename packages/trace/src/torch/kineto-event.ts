@@ -6,22 +6,10 @@ import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
 import { CommunicationFields } from './kineto-communication.ts';
-import { argumentFields, eventFields, type Field, type KnownMember } from './kineto-event-fields.ts';
+import { argumentFields, eventFields, type Field, type KnownMember, phase } from './kineto-event-fields.ts';
 import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
-
-const phase = {
-  complete: 0x58,
-  begin: 0x42,
-  end: 0x45,
-  instant: 0x69,
-  oldInstant: 0x49,
-  flowStart: 0x73,
-  flowEnd: 0x66,
-  metadata: 0x4d,
-  counter: 0x43,
-} as const;
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
@@ -30,6 +18,8 @@ export class KinetoEvent {
   epochMicros: number | undefined;
 
   readonly #table: KinetoTable;
+  /** Events that are no longer in the table. */
+  #eventsBefore = 0;
   readonly #keepsAll: boolean;
   readonly #eventKeys = new JsonKeys(eventFields);
   readonly #argumentKeys = new JsonKeys(argumentFields);
@@ -105,6 +95,13 @@ export class KinetoEvent {
     skipped.values += this.#unfit;
     this.#append(scanner);
     if (this.#unfit > 0 || skipped.malformed > before) this.#table.leftOutAt ??= at;
+  }
+
+  /** Runs `clear`, which takes all rows and arguments out of the table; those of open spans stay. */
+  spill(clear: () => void): void {
+    this.#eventsBefore += this.#table.events.length;
+    this.#open.keepArguments(this.#table.arguments, clear);
+    this.#others.forget();
   }
 
   /** Ends the file: spans without an end are counted. */
@@ -381,7 +378,7 @@ export class KinetoEvent {
 
   #appendComplete(scanner: JsonScanner): void {
     const { events } = this.#table;
-    if (events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
+    if (this.#eventsBefore + events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
     const row = events.add();
     const { columns } = events;
     // Most events lack most of these: a column without values takes no memory.
@@ -408,8 +405,8 @@ export class KinetoEvent {
   }
 
   #joined(begun: number, others: number): number {
-    const { strings } = this.#table;
-    return begun === 0 || others === 0 ? begun + others : strings.index(`${strings.get(begun)},${strings.get(others)}`);
+    const texts = this.#table.arguments;
+    return begun === 0 || others === 0 ? begun + others : texts.index(`${texts.get(begun)},${texts.get(others)}`);
   }
 
   #appendInstant(): void {

@@ -4,15 +4,17 @@
 // Invariant: a span is complete or counted. Its length is never guessed.
 
 import type { ReadBudget } from '../model/read-budget.ts';
+import type { StringTable } from '../model/string-table.ts';
 
 export interface OpenSpan {
   /** Time as in the file: whole µs, and ns below that. */
   readonly micros: number;
   readonly nanos: number;
-  /** String indexes; `others` 0 for none. */
+  /** String indexes. */
   readonly name: number;
   readonly category: number;
-  readonly others: number;
+  /** As in `events`; 0 for none. */
+  others: number;
 }
 
 /** An object and its place in a list. */
@@ -26,6 +28,13 @@ export class OpenSpans {
 
   constructor(budget: ReadBudget) {
     this.#budget = budget;
+  }
+
+  /** Runs `clear`, which clears `texts`, and puts back those of open spans. */
+  keepArguments(texts: StringTable, clear: () => void): void {
+    const kept = [...this.#byTrack.values()].flatMap((open) => open.map((span) => [span, texts.get(span.others)] as const));
+    clear();
+    for (const [span, text] of kept) span.others = texts.index(text);
   }
 
   /** Throws TraceError `memory`. */

@@ -15,6 +15,11 @@ export class OtherArguments implements ViewedBytes {
   /** Bytes of all distinct texts. */
   #kept = 0;
 
+  /** Begins to count anew: the table's texts are on disk. */
+  forget(): void {
+    this.#kept = 0;
+  }
+
   clear(): void {
     this.#length = 0;
   }
@@ -33,15 +38,15 @@ export class OtherArguments implements ViewedBytes {
     this.#length += to - from;
   }
 
-  /** String index of all that was added; 0 if nothing or too much was. */
-  index({ strings, skipped }: KinetoTable): number {
+  /** Index into `arguments` of all that was added; 0 if nothing or too much was. */
+  index({ arguments: texts, skipped }: KinetoTable): number {
     if (this.#length === 0) return 0;
     if (this.#kept + this.#length > limits.argumentBytesMax) {
       skipped.arguments++;
       return 0;
     }
-    const known = strings.strings.length;
-    const index = strings.slice(this, 0, this.#length);
+    const known = texts.strings.length;
+    const index = texts.slice(this, 0, this.#length);
     if (index >= known) this.#kept += this.#length;
     return index;
   }

@@ -173,7 +173,7 @@ describe('hostile input', () => {
     expect([events.length, skipped.values, skipped.malformed, table.leftOutAt]).toEqual([odd.length, odd.length, 1, 1]);
     for (let row = 0; row < events.length; row++) {
       expect(strings.get(events.columns.name[row] as number)).toBe('a\u0001b');
-      expect(JSON.parse(`{${strings.get(events.columns.others[row] as number)}}`)).toEqual({ x: 1, y: 2 });
+      expect(JSON.parse(`{${table.arguments.get(events.columns.others[row] as number)}}`)).toEqual({ x: 1, y: 2 });
     }
   });
 
@@ -329,13 +329,13 @@ describe("other programs' Chrome traces", () => {
 {"ph": "E", "ts": 30, "pid": 1},
 {"ph": "E", "ts": 31, "pid": 1, "args": {"dtype": "float32"}},
 `;
-    const { events, strings, skipped, stopped, epoch } = readKineto(bytesOf(text), { keep: 'all' });
+    const { events, strings, arguments: texts, skipped, stopped, epoch } = readKineto(bytesOf(text), { keep: 'all' });
     const { columns } = events;
     const rows = Array.from({ length: events.length }, (_, row) => [
       strings.get(columns.name[row] as number),
       Number(epoch) + (columns.start[row] as number),
       columns.duration[row],
-      strings.get(columns.others[row] as number),
+      texts.get(columns.others[row] as number),
     ]);
     expect(rows).toEqual([
       ['0', 12_000, 0, ''],

@@ -10,12 +10,14 @@
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time, in the memory of the columns plus one value.
 // Invariant: a unit changes the table only after its last byte was seen, so re-reading it after `moreWanted` repeats nothing.
 
+import type { BlockStore } from '../model/block-store.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { TraceError, type TraceErrorCode } from '../model/errors.ts';
 import { cannotRead, JsonScanner, json, moreWanted } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
 import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-budget.ts';
 import { KinetoEvent } from './kineto-event.ts';
+import { KinetoSpill } from './kineto-spill.ts';
 import { KinetoTable } from './kineto-table.ts';
 
 type State =
@@ -36,6 +38,15 @@ export interface KinetoReaderOptions {
   readonly keep?: 'known' | 'all' | undefined;
   /** Memory that the table may take; default: unlimited. */
   readonly budget?: ReadBudget | undefined;
+  /** Takes the rows of a file that outgrows memory; then the table reads them from there. Default: all stay in memory. */
+  readonly spill?: SpillOptions | undefined;
+}
+
+export interface SpillOptions {
+  /** The store to write to, asked for when it is first needed. */
+  readonly store: () => BlockStore;
+  /** Rows of the file that memory holds; default: `limits.rowsInMemoryMax`. */
+  readonly rowsMax?: number | undefined;
 }
 
 /**
@@ -50,8 +61,15 @@ export class KinetoReader {
   #isBareArray = false;
   #hasEvents = false;
   #metadataBytes = 0;
+  readonly #spillOptions: SpillOptions | undefined;
+  readonly #rowsMax: number;
+  #spill: KinetoSpill | undefined;
+  /** Units read since rows were last taken out of memory. */
+  #units = 0;
 
-  constructor({ keep = 'known', budget }: KinetoReaderOptions = {}) {
+  constructor({ keep = 'known', budget, spill }: KinetoReaderOptions = {}) {
+    this.#spillOptions = spill;
+    this.#rowsMax = spill?.rowsMax ?? limits.rowsInMemoryMax;
     this.#table = new KinetoTable(budget);
     this.#event = new KinetoEvent(this.#table, keep === 'all');
   }
@@ -79,6 +97,7 @@ export class KinetoReader {
     this.#event.finish();
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
     const base = this.#table.metadata.get('baseTimeNanoseconds');
+    this.#spill?.finish();
     this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
     return this.#table;
   }
@@ -89,6 +108,7 @@ export class KinetoReader {
       while (!scanner.isEmpty()) {
         this.#readUnit();
         scanner.commit();
+        if (this.#spillOptions !== undefined && this.#isFull()) this.#spillRows(this.#spillOptions);
       }
       scanner.commit();
     } catch (cause) {
@@ -98,10 +118,24 @@ export class KinetoReader {
     }
   }
 
+  /** Whether rows must go: there are many, or together with other files much. */
+  #isFull(): boolean {
+    this.#units++;
+    if (this.#units >= this.#rowsMax) return true;
+    const { held, bytesMax } = this.#table.budget;
+    return this.#units >= this.#rowsMax * limits.spilledEarlyShare && held > bytesMax / 2;
+  }
+
+  #spillRows({ store }: SpillOptions): void {
+    this.#units = 0;
+    this.#spill ??= new KinetoSpill(this.#table, store(), this.#rowsMax);
+    this.#event.spill(() => this.#spill?.take());
+  }
+
   /** Keeps what was read before the error; without any event, and where memory or limits end the reading, throws it. */
   #stop(error: TraceError): void {
     const { events, memory, instants, counters, flows, skipped } = this.#table;
-    const isEmpty = [events, memory, instants, counters, flows].every(({ length }) => length === 0);
+    const isEmpty = this.#spill === undefined && [events, memory, instants, counters, flows].every(({ length }) => length === 0);
     if (isEmpty || !stoppable.has(error.code)) throw error;
     this.#table.stopped = error.message.slice(cannotRead.length);
     skipped.rest = 1;

@@ -1,9 +1,10 @@
-// Rows of a Kineto window → tables of one batch, as the SDK sends them: ops share signatures, other arguments go by row.
+// Rows of a Kineto piece → tables of one batch, as the SDK sends them: ops share signatures, other arguments go by row.
 
 import { createEventTables, EventTable, type EventTables, type Row, type TableName, tableNames } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
+import type { KinetoPiece } from './kineto-piece.ts';
 import type { SourceTrack } from './kineto-source-tracks.ts';
-import { itemKinds, type KinetoWindow } from './kineto-source-window.ts';
+import { itemKinds } from './kineto-tally.ts';
 
 /** Strings of one batch; index 0 is ''. */
 class BatchStrings {
@@ -72,28 +73,28 @@ export class KinetoBatch {
   }
 
   /**
-   * The items at places `[from, until)` of a window's order. `shift`: ns to add to its times. `tracks`: number of each of its tracks.
+   * The items at places `[from, until)` of a piece's order. `shift`: ns to add to its times. `tracks`: number of each of its tracks.
    */
-  add(window: KinetoWindow, from: number, until: number, shift: number, tracks: Uint32Array): void {
+  add(piece: KinetoPiece, from: number, until: number, shift: number, tracks: Uint32Array): void {
     if (!itemTables.some((name) => this.wants(name))) return;
     // Without spans most items need no work; the collectives are read alone this way.
     const onlyCollectives = !itemTables.some((name) => name !== 'collectives' && this.wants(name));
-    if (this.wants('spans')) this.#makeRoom(window, from, until);
+    if (this.wants('spans')) this.#makeRoom(piece, from, until);
     for (let place = from; place < until; place++) {
-      const item = window.order[place] as number;
-      const kind = window.kindOf(item);
-      const row = window.rowOf(kind, item);
+      const item = piece.order[place] as number;
+      const kind = piece.kindOf(item);
+      const row = piece.rowOf(kind, item);
       if (kind === 'events') {
-        const collective = window.collectiveOf(row);
-        if (collective >= 0) this.#addCollective(window, row, collective, shift, tracks);
+        const collective = piece.collectiveOf(row);
+        if (collective >= 0) this.#addCollective(piece, row, collective, shift, tracks);
         else if (onlyCollectives) continue;
-        else if (window.stepOf(row) >= 0) this.#addStep(window, row, shift, tracks);
-        else if (this.wants('spans')) this.#addSpan(window, row, shift, tracks);
+        else if (piece.stepOf(row) >= 0) this.#addStep(piece, row, shift, tracks);
+        else if (this.wants('spans')) this.#addSpan(piece, row, shift, tracks);
       } else if (onlyCollectives) continue;
-      else if (kind === 'memory') this.#addMemory(window, row, shift, tracks);
-      else if (kind === 'memoryCategories') this.#addMemoryCategory(window, row, shift);
-      else if (kind === 'instants') this.#addInstant(window, row, shift, tracks);
-      else this.#addCounter(window, row, shift, tracks);
+      else if (kind === 'memory') this.#addMemory(piece, row, shift, tracks);
+      else if (kind === 'memoryCategories') this.#addMemoryCategory(piece, row, shift);
+      else if (kind === 'instants') this.#addInstant(piece, row, shift, tracks);
+      else this.#addCounter(piece, row, shift, tracks);
     }
   }
 
@@ -102,19 +103,19 @@ export class KinetoBatch {
   }
 
   /** Reserves room in the columns up front: nearly all items are spans. */
-  #makeRoom(window: KinetoWindow, from: number, until: number): void {
+  #makeRoom(piece: KinetoPiece, from: number, until: number): void {
     let spans = 0;
-    for (let place = from; place < until; place++) if (window.kindOf(window.order[place] as number) === itemKinds[0]) spans++;
+    for (let place = from; place < until; place++) if (piece.kindOf(piece.order[place] as number) === itemKinds[0]) spans++;
     const tables = this.#tables as { -readonly [N in TableName]: EventTable<N> };
-    if (tables.spans.length > 0) return;
+    if (tables.spans.length > 0 || tables.numberArguments.length > 0) return;
     tables.spans = new EventTable('spans', spans);
     tables.ops = new EventTable('ops', spans);
     tables.numberArguments = new EventTable('numberArguments', 2 * spans);
   }
 
-  #addSpan(window: KinetoWindow, event: number, shift: number, tracks: Uint32Array): void {
-    const { columns } = window.table.events;
-    const { strings } = window.table;
+  #addSpan(piece: KinetoPiece, event: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = piece.table.events;
+    const { strings, arguments: texts } = piece.table;
     const row = this.#append('spans', {
       start: (columns.start[event] as number) + shift,
       length: columns.duration[event] as number,
@@ -132,7 +133,7 @@ export class KinetoBatch {
     if (others > 0 || sequence > 0 || stack > 0 || modules > 0) {
       this.#append('ops', {
         row,
-        signature: others === 0 ? 0 : this.#text(`{${strings.get(others)}}`),
+        signature: others === 0 ? 0 : this.#text(`{${texts.get(others)}}`),
         sequence: Math.max(0, sequence),
         isBackward: 0,
         allocated: 0,
@@ -143,27 +144,27 @@ export class KinetoBatch {
       });
     }
     if (sequence === 0) this.#number('spans', row, 'Sequence number', 0);
-    this.#addLinks(window, event, 'spans', row);
+    this.#addLinks(piece, event, 'spans', row);
   }
 
   /** Adds an event's links to others: ids, correlation, arrows. */
-  #addLinks(window: KinetoWindow, event: number, table: 'spans' | 'collectives', row: number): void {
-    const { columns } = window.table.events;
-    const { flows, strings } = window.table;
+  #addLinks(piece: KinetoPiece, event: number, table: 'spans' | 'collectives', row: number): void {
+    const { columns } = piece.table.events;
+    const { flows, strings } = piece.table;
     if (columns.externalId[event] !== 0) this.#number(table, row, 'External id', columns.externalId[event] as number);
     if (columns.correlation[event] !== 0) this.#number(table, row, 'correlation', columns.correlation[event] as number);
     if (columns.forwardThread[event] !== 0) this.#number(table, row, 'Fwd thread id', columns.forwardThread[event] as number);
-    const flow = window.flowOf(event);
+    const flow = piece.flowOf(event);
     if (flow < 0) return;
     const name = strings.get(flows.columns.name[flow] as number);
     this.#number(table, row, `${name} ${flows.columns.isEnd[flow] === 1 ? 'in' : 'out'}`, flows.columns.id[flow] as number);
   }
 
-  #addCollective(window: KinetoWindow, event: number, collective: number, shift: number, tracks: Uint32Array): void {
+  #addCollective(piece: KinetoPiece, event: number, collective: number, shift: number, tracks: Uint32Array): void {
     if (!this.wants('collectives')) return;
-    const { columns } = window.table.events;
-    const { strings } = window.table;
-    const about = window.collectives.columns;
+    const { columns } = piece.table.events;
+    const { strings } = piece.table;
+    const about = piece.collectives.columns;
     const row = this.#append('collectives', {
       start: (columns.start[event] as number) + shift,
       length: columns.duration[event] as number,
@@ -180,14 +181,14 @@ export class KinetoBatch {
     if (!this.wants('stringArguments')) return;
     const isRecorded = about.isRecorded[collective] === 1;
     if (!isRecorded) this.#string('collectives', row, 'event', strings.get(columns.name[event] as number));
-    this.#others(window, columns.others[event] as number, 'collectives', row, isRecorded ? recordedKeys : undefined);
-    this.#addLinks(window, event, 'collectives', row);
+    this.#others(piece, columns.others[event] as number, 'collectives', row, isRecorded ? recordedKeys : undefined);
+    this.#addLinks(piece, event, 'collectives', row);
   }
 
-  #addStep(window: KinetoWindow, event: number, shift: number, tracks: Uint32Array): void {
-    const { columns } = window.table.events;
-    const { steps, phases } = window.steps;
-    const index = window.stepOf(event);
+  #addStep(piece: KinetoPiece, event: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = piece.table.events;
+    const { steps, phases } = piece.steps;
+    const index = piece.stepOf(event);
     const step = steps.columns.number[index] as number;
     this.#append('steps', {
       start: (columns.start[event] as number) + shift,
@@ -199,14 +200,14 @@ export class KinetoBatch {
     for (let row = steps.columns.phasesFrom[index] as number; row < (steps.columns.phasesUntil[index] as number); row++) {
       this.#append('phases', {
         step,
-        name: this.#text(window.table.strings.get(phases.columns.name[row] as number)),
+        name: this.#text(piece.table.strings.get(phases.columns.name[row] as number)),
         length: phases.columns.length[row] as number,
         calls: phases.columns.calls[row] as number,
       });
     }
   }
 
-  #addMemory({ table }: KinetoWindow, memory: number, shift: number, tracks: Uint32Array): void {
+  #addMemory({ table }: KinetoPiece, memory: number, shift: number, tracks: Uint32Array): void {
     const { columns } = table.memory;
     const name = table.strings.get(columns.name[memory] as number);
     const time = (columns.time[memory] as number) + shift;
@@ -230,7 +231,7 @@ export class KinetoBatch {
     this.#number('instants', row, 'Device Type', about.device);
   }
 
-  #addMemoryCategory({ table }: KinetoWindow, index: number, shift: number): void {
+  #addMemoryCategory({ table }: KinetoPiece, index: number, shift: number): void {
     const { columns } = table.memoryCategories;
     this.#append('memory', {
       time: (columns.time[index] as number) + shift,
@@ -243,19 +244,19 @@ export class KinetoBatch {
     });
   }
 
-  #addInstant(window: KinetoWindow, instant: number, shift: number, tracks: Uint32Array): void {
-    const { columns } = window.table.instants;
-    const { strings } = window.table;
+  #addInstant(piece: KinetoPiece, instant: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = piece.table.instants;
+    const { strings } = piece.table;
     const row = this.#append('instants', {
       time: (columns.time[instant] as number) + shift,
       track: this.#track(tracks[columns.track[instant] as number] as number),
       name: this.#text(strings.get(columns.name[instant] as number)),
       category: this.#text(strings.get(columns.category[instant] as number)),
     });
-    this.#others(window, columns.others[instant] as number, 'instants', row);
+    this.#others(piece, columns.others[instant] as number, 'instants', row);
   }
 
-  #addCounter({ table }: KinetoWindow, counter: number, shift: number, tracks: Uint32Array): void {
+  #addCounter({ table }: KinetoPiece, counter: number, shift: number, tracks: Uint32Array): void {
     const { columns } = table.counters;
     this.#append('counters', {
       time: (columns.time[counter] as number) + shift,
@@ -267,9 +268,9 @@ export class KinetoBatch {
   }
 
   /** Arguments kept as JSON text, for events without a signature; values that are not plain stay text. */
-  #others({ table }: KinetoWindow, others: number, owner: TableName, row: number, without?: ReadonlySet<string>): void {
+  #others({ table }: KinetoPiece, others: number, owner: TableName, row: number, without?: ReadonlySet<string>): void {
     if (others === 0) return;
-    const members = JSON.parse(`{${table.strings.get(others)}}`) as Readonly<Record<string, unknown>>;
+    const members = JSON.parse(`{${table.arguments.get(others)}}`) as Readonly<Record<string, unknown>>;
     for (const [key, value] of Object.entries(members)) {
       if (without?.has(key)) continue;
       if (typeof value === 'number') this.#number(owner, row, key, value);

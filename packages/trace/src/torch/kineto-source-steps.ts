@@ -14,7 +14,8 @@ import { isLibraryAnnotation } from './kineto-collectives.ts';
 import { deviceCategoriesOf } from './kineto-source-tracks.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-const stepName = /^ProfilerStep#(\d{1,15})$/;
+/** Name of a step's annotation. */
+export const stepName = /^ProfilerStep#(\d{1,15})$/;
 /** torch.compile names each graph by a hash that differs between ranks: as phases they share one name. */
 const compiledGraph = /^## Call CompiledFxGraph \w+ ##$/;
 
@@ -119,10 +120,10 @@ interface RecordedStep {
 }
 
 /** Phases and overhead that our own recorder wrote into a step; undefined for other steps. */
-function recordedStep({ events, strings }: KinetoTable, event: number): RecordedStep | undefined {
+function recordedStep({ events, arguments: texts }: KinetoTable, event: number): RecordedStep | undefined {
   const others = events.columns.others[event] as number;
   if (others === 0) return undefined;
-  const members = JSON.parse(`{${strings.get(others)}}`) as Readonly<Record<string, unknown>>;
+  const members = JSON.parse(`{${texts.get(others)}}`) as Readonly<Record<string, unknown>>;
   const phases = members['Phases (ns)'];
   if (typeof phases !== 'object' || phases === null || Array.isArray(phases)) return undefined;
   const overhead = members['Overhead (ns)'];

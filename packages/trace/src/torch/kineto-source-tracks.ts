@@ -2,6 +2,7 @@
 
 import { deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
+import type { KinetoTally } from './kineto-tally.ts';
 
 export interface SourceTrack {
   readonly kind: 'thread' | 'stream';
@@ -13,37 +14,15 @@ export interface SourceTrack {
 /** String indexes of the categories of device work. */
 export const deviceCategoriesOf = ({ strings }: KinetoTable): ReadonlySet<number> => indexesOf(strings, deviceCategories);
 
-/** The process with the most host events; 0 if there are none. */
-export function mainPid(table: KinetoTable): number {
-  const { columns, length } = table.events;
-  const onDevice = deviceCategoriesOf(table);
-  const ofTrack = new Float64Array(table.tracks.length);
-  for (let row = 0; row < length; row++) {
-    const track = columns.track[row] as number;
-    if (!onDevice.has(columns.category[row] as number)) ofTrack[track] = (ofTrack[track] as number) + 1;
-  }
-  const ofPid = new Map<number, number>();
-  for (const [track, { pid }] of table.tracks.entries()) ofPid.set(pid, (ofPid.get(pid) ?? 0) + (ofTrack[track] as number));
-  let main = 0;
-  let most = 0;
-  for (const [pid, count] of ofPid) {
-    if (count <= most || !Number.isSafeInteger(pid) || pid < 0) continue;
-    main = pid;
-    most = count;
-  }
-  return main;
-}
-
 /** Tracks of one rank, over all of its files: the same thread of two files is one. */
 export class SourceTracks {
   readonly tracks: SourceTrack[] = [];
   readonly #numbers = new Map<string, number>();
 
   /** Number in `tracks` of each of the table's tracks. `pid`: the rank's process. */
-  add(table: KinetoTable, pid: number): Uint32Array {
-    const onDevice = deviceTracks(table);
+  add(table: KinetoTable, tally: KinetoTally, pid: number): Uint32Array {
     return Uint32Array.from(table.tracks, (track, index) => {
-      const isDevice = onDevice[index] === 1;
+      const isDevice = tally.isDevice(index);
       const key = `${isDevice ? 'device' : 'host'} ${track.pid} ${track.tid}`;
       let number = this.#numbers.get(key);
       if (number === undefined) {
@@ -54,15 +33,6 @@ export class SourceTracks {
       return number;
     });
   }
-}
-
-/** 1 for tracks with any device event. */
-function deviceTracks(table: KinetoTable): Uint8Array {
-  const { columns, length } = table.events;
-  const onDevice = deviceCategoriesOf(table);
-  const is = new Uint8Array(table.tracks.length);
-  for (let row = 0; row < length; row++) if (onDevice.has(columns.category[row] as number)) is[columns.track[row] as number] = 1;
-  return is;
 }
 
 function stream({ pid, tid }: KinetoTable['tracks'][number], given: string): SourceTrack {

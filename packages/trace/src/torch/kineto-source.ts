@@ -13,9 +13,10 @@ import type { BatchSource } from '../model/batch-source.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
 import { KinetoBatch } from './kineto-source-batch.ts';
-import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
+import { SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
 import type { KinetoSkipped, KinetoTable } from './kineto-table.ts';
+import { tallyOf } from './kineto-tally.ts';
 
 /** A file read with `keep: 'all'`. */
 export interface KinetoFile {
@@ -58,21 +59,10 @@ const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, leftOutKey, miscou
 
 /** When a file's first and last events begin, ns since 1970 (on the file's own axis without `baseTimeNanoseconds`). */
 export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
-  let first = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  for (const { columns, length } of [table.memory, table.instants, table.counters]) {
-    for (let row = 0; row < length; row++) {
-      first = Math.min(first, columns.time[row] as number);
-      last = Math.max(last, columns.time[row] as number);
-    }
-  }
-  const { columns, length } = table.events;
-  for (let row = 0; row < length; row++) {
-    first = Math.min(first, columns.start[row] as number);
-    last = Math.max(last, columns.start[row] as number);
-  }
+  const tally = tallyOf(table);
+  const { first, last } = tally;
   if (last < first) return { first: table.epoch, last: table.epoch, pid: 0 };
-  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: mainPid(table) };
+  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: tally.mainPid(table) };
 }
 
 /** The sources of a job's processes, in order. Their batches never cross a wire, so texts are not cut to the protocol's length. */
@@ -112,7 +102,7 @@ class KinetoSource implements BatchSource {
     this.#clocks = isKnown ? clocks : files.map(() => undefined);
     // A batch cannot hold a time before 1970, and no real recording has one.
     this.#epoch = isKnown ? clock.epoch : first.table.epoch > 0n ? first.table.epoch : 0n;
-    this.#pid = mainPid(first.table);
+    this.#pid = tallyOf(first.table).mainPid(first.table);
     this.#hostName = hostNameOf(first.table);
     this.#host = isKnown ? clock.host : this.#hostName;
     // Padded so that it sorts by time, as incarnations do.
@@ -121,8 +111,8 @@ class KinetoSource implements BatchSource {
     let count = 0;
     for (const [index, { name, table }] of files.entries()) {
       const window = new KinetoWindow(table, files.length - 1 - index);
-      const tracks = this.#tracks.add(table, this.#pid);
-      const batches = Math.max(1, Math.ceil(window.order.length / itemsPerBatch));
+      const tracks = this.#tracks.add(table, window.tally, this.#pid);
+      const batches = Math.max(1, Math.ceil(window.length / itemsPerBatch));
       parts.push({
         window,
         name,
@@ -154,8 +144,9 @@ class KinetoSource implements BatchSource {
     if (index === 0) this.#describe(builder);
     if (index === this.count - 1) builder.metadata(recordedKey, JSON.stringify(this.#counts()));
     const from = (index - part.first) * itemsPerBatch;
-    const until = Math.min(part.window.order.length, from + itemsPerBatch);
-    builder.add(part.window, from, until, part.shift, part.tracks);
+    const until = Math.min(part.window.length, from + itemsPerBatch);
+    for (const { piece, from: first, until: end } of part.window.pieces(from, until))
+      builder.add(piece, first, end, part.shift, part.tracks);
     return { header: this.#header(index), ...builder.finish() };
   }
 
@@ -180,7 +171,7 @@ class KinetoSource implements BatchSource {
   /** First key of the next batch that has any; after the last batch, the end of everything. */
   #watermark(index: number): number {
     for (const { window, shift, first, count } of this.#parts) {
-      if (index + 1 >= first + count || window.order.length === 0) continue;
+      if (index + 1 >= first + count || window.length === 0) continue;
       return window.keyOf(Math.max(0, index + 1 - first) * itemsPerBatch) + shift;
     }
     return Math.max(...this.#parts.map(({ window, shift }) => window.extent.last + shift));

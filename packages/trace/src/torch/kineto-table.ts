@@ -13,6 +13,7 @@
 import { ColumnTable } from '../model/column-table.ts';
 import { ReadBudget, textBytes, trackBytes } from '../model/read-budget.ts';
 import { StringTable } from '../model/string-table.ts';
+import type { SpilledRows } from './spilled-rows.ts';
 
 /** Strings are indexes into `strings`, 0 = not recorded; ids and numbers are 0 where not recorded, `sequence` is -1. */
 export const eventColumns = {
@@ -43,7 +44,7 @@ export const eventColumns = {
   modules: 'u32',
   /** 1 for asynchronous work: it began and ended in different turns of the program. torch's own files do not mark it. */
   isAsync: 'u8',
-  /** Members of `args` without a column, as JSON text without the braces. 0 unless all arguments are kept. */
+  /** Members of `args` without a column, as JSON text without the braces: an index into `arguments`. 0 unless all arguments are kept. */
   others: 'u32',
 } as const;
 
@@ -120,6 +121,10 @@ export const flowColumns = {
   isEnd: 'u8',
 } as const;
 
+/** Tables of rows in the order of the file. */
+export const kinetoKinds = ['events', 'memory', 'memoryCategories', 'instants', 'counters', 'flows'] as const;
+export type KinetoKind = (typeof kinetoKinds)[number];
+
 /** One track of the timeline. */
 export interface KinetoTrack {
   readonly pid: number;
@@ -159,6 +164,8 @@ export class KinetoTable {
   readonly instants: ColumnTable<typeof instantColumns>;
   readonly counters: ColumnTable<typeof counterColumns>;
   readonly strings: StringTable;
+  /** Texts of `others`, apart from the strings: nearly each may be different. */
+  readonly arguments: StringTable;
   readonly tracks: KinetoTrack[] = [];
   /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
   readonly metadata = new Map<string, unknown>();
@@ -168,6 +175,8 @@ export class KinetoTable {
   readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0, values: 0, rest: 0 };
   /** Byte of the file at which the first event that lost something, or all, begins; undefined if none did. */
   leftOutAt: number | undefined;
+  /** The rows of a file that outgrew memory. Then `events` has only those that collectives and steps are found by, and the other tables are empty. */
+  spilled: SpilledRows | undefined;
   /** Where and why reading stopped before the file's end; undefined if the file was read to its end. */
   stopped: string | undefined;
 
@@ -181,6 +190,7 @@ export class KinetoTable {
     this.instants = new ColumnTable(instantColumns, budget);
     this.counters = new ColumnTable(counterColumns, budget);
     this.strings = new StringTable(budget);
+    this.arguments = new StringTable(budget);
   }
 
   /** Adds a track; returns its index. Throws TraceError `memory`. */

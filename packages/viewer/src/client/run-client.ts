@@ -9,11 +9,13 @@ import type {
   EventPlace,
   FlameNode,
   FlameSplit,
+  HeatCells,
   Links,
   Overview,
   RunDifference,
   RunGrowth,
   RunModel,
+  RunProfile,
   SearchResult,
   Tile,
   TileKey,
@@ -27,6 +29,9 @@ export interface Area {
   /** Empty: all. */
   readonly tracks: readonly number[];
 }
+
+/** Which cells of the heat map. */
+export type HeatChoice = { readonly measure: 'own' | 'waiting' | 'busy' } | { readonly measure: 'phase'; readonly phase: string };
 
 export class RunClient {
   readonly run: string;
@@ -159,6 +164,16 @@ export class RunClient {
     // The answer to a request made before the model arrives after it.
     if (isWhole) this.#overview = { bins, model: model ?? this.#model.peek(), answer };
     return answer;
+  }
+
+  /** Cells of the heat map, over the bins of an overview of the same range. */
+  heat(measure: HeatChoice, bins: number, range: { readonly fromStep?: number; readonly toStep?: number }): Promise<HeatCells> {
+    return this.#connection.request({ type: 'heat', run: this.run, ...measure, bins, ...range });
+  }
+
+  /** The tables of a rank, or of all; null where there are none (yet). */
+  profile(rank: number | undefined, options?: RequestOptions): Promise<RunProfile | null> {
+    return this.#connection.request({ type: 'profile', run: this.run, ...(rank === undefined ? {} : { rank }) }, options);
   }
 
   async #open(): Promise<void> {

@@ -8,9 +8,9 @@
 import { batch, type Signal, signal } from '@preact/signals';
 import type { Area } from './run-client.ts';
 
-export type PageName = 'overview' | 'timeline' | 'compare';
+export type PageName = 'overview' | 'timeline' | 'compare' | 'profile';
 
-export const pageNames: readonly PageName[] = ['overview', 'timeline', 'compare'];
+export const pageNames: readonly PageName[] = ['overview', 'timeline', 'compare', 'profile'];
 
 /** One event: a track and its number there. */
 export interface Selection {

@@ -3,7 +3,9 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import { type CsvValue, csvName, csvText, tabbedText } from './csv.ts';
 import { formatCount } from './format.ts';
+import { copyText, saveText } from './save-text.ts';
 import { nextOrder, type SortOrder, type SortValue, sortRows } from './sort-rows.ts';
 import './data-table.css';
 
@@ -17,6 +19,10 @@ export interface Column<Row> {
   /** The key to sort by; a column without one cannot be sorted by. */
   readonly sort?: (row: Row) => SortValue;
   readonly show: (row: Row) => ComponentChildren;
+  /** The value for other programs, with its unit in `unit`; default: the key to sort by. */
+  readonly value?: (row: Row) => CsvValue;
+  /** Unit of that value, for its header: `ns`. */
+  readonly unit?: string;
 }
 
 export interface DataTableProps<Row> {
@@ -30,11 +36,13 @@ export interface DataTableProps<Row> {
   /** Shown instead of rows when there are none. */
   readonly empty: string;
   readonly classOf?: (row: Row) => string;
+  /** A line below the rows: what is not among them. */
+  readonly foot?: string | undefined;
 }
 
 /** The table sorts its rows; the caller filters them. */
 export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
-  const { caption, columns, rows, keyOf, pageRows = 50, empty, classOf } = props;
+  const { caption, columns, rows, keyOf, pageRows = 50, empty, classOf, foot = '' } = props;
   const [order, setOrder] = useState(props.order);
   const [page, setPage] = useState(0);
   const column = columns.find(({ key }) => key === order.by);
@@ -104,6 +112,8 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           </tbody>
         </table>
       </div>
+      {foot !== '' && <p class="data-table-foot">{foot}</p>}
+      {sorted.length > 0 && <TableExport caption={caption} columns={columns} rows={sorted} />}
       {pages > 1 && (
         <nav class="data-table-pages" aria-label={`Pages of ${caption}`}>
           <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>
@@ -118,5 +128,37 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
         </nav>
       )}
     </div>
+  );
+}
+
+/** All rows of the table, in its order, for other programs: to the clipboard, or as a file. */
+function TableExport<Row>({ caption, columns, rows }: Pick<DataTableProps<Row>, 'caption' | 'columns' | 'rows'>): JSX.Element {
+  const [state, setState] = useState('');
+  const values = (): CsvValue[][] => {
+    const known = columns.filter(({ sort, value }) => sort !== undefined || value !== undefined);
+    const head = known.map(({ title, unit }) => (unit === undefined ? title : `${title} (${unit})`));
+    return [head, ...rows.map((row) => known.map(({ sort, value }) => (value ?? sort)?.(row)))];
+  };
+  const copy = (): void => {
+    copyText(tabbedText(values())).then(
+      () => setState('copied'),
+      () => setState('this browser forbids copying'),
+    );
+  };
+  return (
+    <p class="data-table-export">
+      <button type="button" class="is-link" title="Copy all rows, for a spreadsheet" onClick={copy}>
+        Copy<span class="only-aloud"> {caption}</span>
+      </button>
+      <button
+        type="button"
+        class="is-link"
+        title="All rows as comma-separated values"
+        onClick={() => saveText(csvName(caption), csvText(values()))}
+      >
+        CSV<span class="only-aloud"> of {caption}</span>
+      </button>
+      <span role="status">{state}</span>
+    </p>
   );
 }

@@ -32,3 +32,6 @@ export function cutMiddle(text: string, chars: number): string {
   const head = Math.max(1, Math.round((chars - 1) * headPart));
   return `${all.slice(0, head).join('')}${ellipsis}${all.slice(all.length - (chars - 1 - head)).join('')}`;
 }
+
+/** The name on a line of its own: short, and at most `chars` characters. */
+export const lineName = (name: string, chars = 64): string => cutMiddle(shortName(name), chars);

@@ -22,19 +22,52 @@ export interface HeatColours {
   readonly none: Rgb;
 }
 
-/** The measure of a cell: the mean of its steps or the longest, against the median rank in the same steps or against the median of all steps. */
-export type HeatMeasure = 'mean' | 'longest';
+/** The measure of a cell: the mean of its steps or the longest, own work, waiting, busy devices, or the phase of that name (`phase forward`). */
+export type HeatMeasure = 'mean' | 'longest' | 'own' | 'waiting' | 'busy' | `phase ${string}`;
+/** Against the median rank in the same steps, or against the median of all steps. */
 export type HeatBaseline = 'step' | 'run';
 
 /** Candidates for the end of the scale, from the least deviation beyond the usual one. */
 const limits = [0.1, 0.2, 0.5, 1, 2, 5, 10] as const;
 const half = 128;
 
-/** Deviation of each cell by rank and bin: 0.1 is 10 % slower; NaN where there is none. */
+/** A rank that waits less than the others, or whose devices are busy less, is the one to look at: it is red. */
+export const isLessWorse = (measure: HeatMeasure): boolean => measure === 'waiting' || measure === 'busy';
+
+/**
+ * Deviation of each cell from the median rank's, as a part of the median step: 0.1 is 10 % of a step more (of `isLessWorse` measures: less); NaN
+ * where there is none. As a part of the cell itself, a short wait twice as long as another would look worse than anything.
+ */
+export function measuredDeviations(
+  { median, percentiles }: Pick<Overview, 'median' | 'percentiles'>,
+  cells: readonly (readonly (number | null)[] | undefined)[],
+  measure: HeatMeasure,
+  baseline: HeatBaseline,
+): readonly Float32Array[] {
+  const bins = median.length;
+  const sign = isLessWorse(measure) ? -1 : 1;
+  const bases = Float64Array.from({ length: bins }, (_, bin) => medianOf(cells.map((row) => row?.[bin] ?? Number.NaN)));
+  const ofAll = medianOf([...bases]);
+  return cells.map((row) =>
+    Float32Array.from({ length: bins }, (_, bin) => {
+      const [value, base] = [row?.[bin] ?? Number.NaN, baseline === 'run' ? ofAll : (bases[bin] as number)];
+      const step = baseline === 'run' ? (percentiles?.p50 ?? 0) : (median[bin] ?? 0);
+      return step > 0 ? (sign * (value - base)) / step : Number.NaN;
+    }),
+  );
+}
+
+function medianOf(values: number[]): number {
+  const known = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+  const middle = (known.length - 1) / 2;
+  return ((known[Math.floor(middle)] ?? Number.NaN) + (known[Math.ceil(middle)] ?? Number.NaN)) / 2;
+}
+
+/** Deviation of the length of each cell's steps by rank and bin: 0.1 is 10 % slower; NaN where there is none. */
 export function deviationsOf(
   overview: Pick<Overview, 'median' | 'percentiles'>,
   ranks: readonly OverviewRank[],
-  measure: HeatMeasure,
+  measure: 'mean' | 'longest',
   baseline: HeatBaseline,
 ): readonly Float32Array[] {
   const bins = overview.median.length;

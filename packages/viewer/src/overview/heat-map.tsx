@@ -1,11 +1,12 @@
 // Rank × step: shows which rank was slower than the others, and when. It paints only the scrolled-in part, so that thousands of ranks cost no more
 // than a screen of them; the picture of all cells (a pixel each) is made anew when the data changes, not on a scroll.
 
-import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import { formatMorePart } from '../controls/signed.ts';
 import { useTheme } from '../controls/theme.ts';
 import { useWidth } from '../controls/use-width.ts';
@@ -16,6 +17,8 @@ import {
   type HeatMeasure,
   heatLimit,
   heatRamp,
+  isLessWorse,
+  measuredDeviations,
   paintCells,
   type SlowCell,
   slowestCells,
@@ -28,9 +31,18 @@ export interface HeatMapProps {
   readonly overview: Overview;
   /** In display order. */
   readonly ranks: readonly OverviewRank[];
-  readonly onPick: (rank: number, bin: number) => void;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number, bin: number) => void) | undefined;
+  /** Ranks that stand out: their rows have a mark. */
+  readonly marked: ReadonlySet<number>;
   /** The control that chooses the order. */
   readonly orderChoice: JSX.Element;
+  /** Measures to choose from; default: all that the run has. */
+  readonly measures?: readonly HeatMeasure[];
+  readonly measure: HeatMeasure;
+  readonly onMeasure: (measure: HeatMeasure) => void;
+  /** Cells of the measure by `OverviewRank.process`, of the overview's bins; undefined while they are on their way, or of lengths of steps. */
+  readonly measured: ReadonlyMap<number, readonly (number | null)[]> | undefined;
 }
 
 interface Cell {
@@ -45,8 +57,8 @@ const otherPx = 490;
 const rowSizes: readonly number[] = [1, 2, 3, 5, 8, 12, 18, 24];
 const tableCells = 50;
 
-export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps): JSX.Element {
-  const [measure, setMeasure] = useState<HeatMeasure>('mean');
+export function HeatMap(props: HeatMapProps): JSX.Element {
+  const { overview, ranks, onPick, marked, orderChoice, measure, onMeasure, measured, measures = measuresOf(overview) } = props;
   const [baseline, setBaseline] = useState<HeatBaseline>('step');
   const [chosenSize, setRowSize] = useState<number | undefined>(undefined);
   const [cell, setCell] = useState<Cell | undefined>(undefined);
@@ -57,7 +69,14 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useWidth(scroller);
   const theme = useTheme().value;
-  const rows = useMemo(() => deviationsOf(overview, ranks, measure, baseline), [overview, ranks, measure, baseline]);
+  const lengths = useMemo(() => ranks.map((rank) => lengthsOf(rank, measure, measured)), [ranks, measure, measured]);
+  const rows = useMemo(
+    () =>
+      measure === 'mean' || measure === 'longest'
+        ? deviationsOf(overview, ranks, measure, baseline)
+        : measuredDeviations(overview, lengths, measure, baseline),
+    [overview, ranks, measure, baseline, lengths],
+  );
   const limit = useMemo(() => heatLimit(rows), [rows]);
   const viewPx = Math.max(viewPxMin, Math.min(viewPxMax, innerHeight - otherPx));
   const fitting = rowSizes.findLast((size) => size * ranks.length <= viewPx) ?? 1;
@@ -78,8 +97,8 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
 
   useLayoutEffect(() => {
     if (canvas.current === null || scroller.current === null || picture === undefined || width === 0) return;
-    paint({ canvas: canvas.current, style: scroller.current, picture, overview, ranks, width, height, rowPx, scroll, cell });
-  }, [picture, overview, ranks, width, height, rowPx, scroll, cell, theme]);
+    paint({ canvas: canvas.current, style: scroller.current, picture, overview, ranks, marked, width, height, rowPx, scroll, cell });
+  }, [picture, overview, ranks, marked, width, height, rowPx, scroll, cell, theme]);
   // A table that got shorter may be scrolled beyond its end.
   useEffect(() => setScroll(scroller.current?.scrollTop ?? 0), [ranks.length, rowPx]);
 
@@ -112,7 +131,7 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
   };
   const pick = ({ row, bin }: Cell): void => {
     const rank = ranks[row];
-    if (rank !== undefined) onPick(rank.rank, bin);
+    if (rank !== undefined) onPick?.(rank.rank, bin);
   };
   const changeSize = (by: number): void => setRowSize(rowSizes[clamp(rowSizes.indexOf(rowPx) + by, rowSizes.length)]);
   return (
@@ -121,9 +140,12 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
         {orderChoice}
         <label>
           Cells
-          <select value={measure} onChange={({ currentTarget }) => setMeasure(currentTarget.value as HeatMeasure)}>
-            <option value="mean">mean step</option>
-            <option value="longest">longest step</option>
+          <select value={measure} onChange={({ currentTarget }) => onMeasure(currentTarget.value as HeatMeasure)}>
+            {measures.map((one) => (
+              <option key={one} value={one}>
+                {measureText(one)}
+              </option>
+            ))}
           </select>
         </label>
         <label>
@@ -168,60 +190,97 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
         </div>
       </div>
       <div class="heat-foot">
-        <HeatLegend limit={limit} />
+        <HeatLegend limit={limit} measure={measure} />
         <span class="heat-reading" aria-live={isByKey ? 'polite' : 'off'}>
-          {cell === undefined ? '' : cellText(overview, ranks, rows, cell, measure)}
+          {cell === undefined ? '' : cellText(overview, ranks, rows, lengths, cell, measure)}
         </span>
         <button type="button" class="is-link" aria-expanded={showsTable} onClick={() => setShowsTable(!showsTable)}>
           {showsTable ? 'Hide the table' : 'As a table'}
         </button>
       </div>
-      {showsTable && <SlowCells overview={overview} ranks={ranks} rows={rows} measure={measure} onPick={pick} />}
+      {showsTable && <SlowCells {...{ overview, ranks, rows, lengths, measure }} onPick={onPick && pick} />}
     </div>
   );
 }
 
-const HeatLegend = ({ limit }: { readonly limit: number }): JSX.Element => (
-  <span class="heat-legend">
-    <span>faster</span>
-    <span>−{formatPercent(limit)}</span>
-    <span class="heat-legend-scale" aria-hidden="true" />
-    <span>+{formatPercent(limit)}</span>
-    <span>slower</span>
-  </span>
-);
+const measureTexts: Readonly<Record<string, string>> = {
+  mean: 'mean step',
+  longest: 'longest step',
+  own: 'own work',
+  waiting: 'waiting for others',
+  busy: 'GPU busy',
+};
+/** For a person: `own work`, `phase forward`. */
+export const measureText = (measure: HeatMeasure): string => measureTexts[measure] ?? measure;
+
+/** Measures of a run, the most telling one first: ranks that wait for each other have steps of equal length. */
+export const measuresOf = ({ measures, phases }: Pick<Overview, 'measures' | 'phases'>): readonly HeatMeasure[] => [
+  ...measures,
+  'mean',
+  'longest',
+  ...phases.filter((name) => name !== otherPhase).map((name): HeatMeasure => `phase ${name}`),
+];
+
+/** What is blue and what is red. */
+const legendTexts: Readonly<Record<string, readonly [string, string]>> = {
+  mean: ['faster', 'slower'],
+  longest: ['faster', 'slower'],
+  waiting: ['waits more', 'waits less'],
+  busy: ['busy more', 'busy less'],
+};
+
+function HeatLegend({ limit, measure }: { readonly limit: number; readonly measure: HeatMeasure }): JSX.Element {
+  const [low, high] = legendTexts[measure] ?? ['takes less', 'takes more'];
+  const of = measure === 'mean' || measure === 'longest' ? '' : ' of a step';
+  const [minus, plus] = isLessWorse(measure) ? ['+', '−'] : ['−', '+'];
+  return (
+    <span class="heat-legend">
+      <span>{low}</span>
+      <span>
+        {minus}
+        {formatPercent(limit)}
+      </span>
+      <span class="heat-legend-scale" aria-hidden="true" />
+      <span>
+        {plus}
+        {formatPercent(limit)}
+        {of}
+      </span>
+      <span>{high}</span>
+    </span>
+  );
+}
 
 interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
   readonly rows: readonly Float32Array[];
+  readonly lengths: Lengths;
   readonly measure: HeatMeasure;
-  readonly onPick: (cell: Cell) => void;
+  readonly onPick: ((cell: Cell) => void) | undefined;
 }
 
 /** The slowest cells: the picture's content for people that cannot see it, or that want the numbers. */
-function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): JSX.Element {
+function SlowCells({ overview, ranks, rows, lengths, measure, onPick }: SlowCellsProps): JSX.Element {
   const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
   const columns: readonly Column<SlowCell>[] = [
     {
       key: 'rank',
       title: 'Rank',
       sort: ({ row }) => ranks[row]?.rank,
-      show: (cell) => (
-        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(cell)}>
-          {ranks[cell.row]?.rank}
-        </button>
-      ),
+      show: (cell) => <PickLink onPick={onPick && (() => onPick(cell))}>{ranks[cell.row]?.rank}</PickLink>,
     },
     { key: 'step', title: 'Steps', sort: ({ bin }) => bin, show: ({ bin }) => binName(overview, bin) },
     {
       key: 'length',
-      title: measure === 'mean' ? 'Mean step' : 'Longest step',
+      title: measureText(measure),
       isNumber: true,
-      sort: ({ row, bin }) => lengthOf(ranks[row], bin, measure),
-      show: ({ row, bin }) => formatDuration(lengthOf(ranks[row], bin, measure)),
+      unit: 'ns',
+      sort: ({ row, bin }) => lengths[row]?.[bin] ?? undefined,
+      show: ({ row, bin }) => formatDuration(lengths[row]?.[bin] ?? Number.NaN),
     },
     {
       key: 'more',
-      title: 'Slower by',
+      title: isLessWorse(measure) ? 'Less by' : 'More by',
+      hint: measure === 'mean' || measure === 'longest' ? 'Than the median rank' : 'Than the median rank, as part of a step',
       isNumber: true,
       sort: ({ deviation }) => deviation,
       show: ({ deviation }) => formatMorePart(deviation),
@@ -229,13 +288,13 @@ function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): 
   ];
   return (
     <DataTable
-      caption={`The ${formatCount(tableCells)} slowest cells of the heat map`}
+      caption={`The ${formatCount(tableCells)} cells of the heat map that stand out, by ${measureText(measure)}`}
       columns={columns}
       rows={cells}
       keyOf={({ row, bin }) => `${row}/${bin}`}
       order={{ by: 'more', direction: 'down' }}
       pageRows={10}
-      empty="No rank was slower than the others."
+      empty="No rank stands out."
     />
   );
 }
@@ -247,6 +306,7 @@ interface Painting {
   readonly picture: HTMLCanvasElement;
   readonly overview: Overview;
   readonly ranks: readonly OverviewRank[];
+  readonly marked: ReadonlySet<number>;
   readonly width: number;
   readonly height: number;
   readonly rowPx: number;
@@ -254,7 +314,7 @@ interface Painting {
   readonly cell: Cell | undefined;
 }
 
-function paint({ canvas, style, picture, overview, ranks, width, height, rowPx, scroll, cell }: Painting): void {
+function paint({ canvas, style, picture, overview, ranks, marked, width, height, rowPx, scroll, cell }: Painting): void {
   const ratio = devicePixelRatio;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -287,13 +347,24 @@ function paint({ canvas, style, picture, overview, ranks, width, height, rowPx, 
   context.textAlign = 'right';
   context.textBaseline = 'middle';
   const every = Math.ceil(14 / rowPx);
-  let before = Number.NEGATIVE_INFINITY;
-  for (let row = Math.ceil(first / every) * every; row < last; row += every) {
-    // The first and the last label are moved in, if others leave them room.
+  // Marked rows are named before all others, which have the room that is left.
+  const named: number[] = [];
+  const name = (row: number): void => {
+    const rank = ranks[row]?.rank ?? 0;
+    // The first and the last label are moved in.
     const y = Math.max(6, Math.min(height - 6, topOf(row) + rowPx / 2));
-    if (y - before < 12) continue;
-    before = y;
-    context.fillText(`rank ${ranks[row]?.rank}`, left - 6, y);
+    if (named.some((other) => Math.abs(other - y) < 12)) return;
+    named.push(y);
+    context.fillStyle = cssColour(style, marked.has(rank) ? '--alert' : '--muted');
+    context.fillText(`${marked.has(rank) ? '▸ ' : ''}rank ${rank}`, left - 6, y);
+  };
+  for (let row = first; row < last; row++) if (marked.has(ranks[row]?.rank ?? -1)) name(row);
+  for (let row = Math.ceil(first / every) * every; row < last; row += every) name(row);
+  for (let row = first; row < last; row++) {
+    if (!marked.has(ranks[row]?.rank ?? -1)) continue;
+    // A row may be a pixel high: a mark beside it is visible in any case.
+    context.fillStyle = cssColour(style, '--alert');
+    context.fillRect(left - 4, Math.round(topOf(row) + rowPx / 2) - 1, 4, 3);
   }
   if (cell === undefined) return;
   context.strokeStyle = cssColour(style, '--text');
@@ -319,20 +390,26 @@ const clamp = (value: number, length: number): number => Math.max(0, Math.min(le
 
 const binName = (overview: Overview, bin: number): string => stepsText(overview.bins[bin] ?? 0, lastStepOf(overview, bin));
 
-const lengthOf = (rank: OverviewRank | undefined, bin: number, measure: HeatMeasure): number =>
-  (measure === 'mean' ? rank?.cells[bin] : rank?.peaks[bin]) ?? Number.NaN;
+/** By row: ns per bin. */
+type Lengths = readonly (readonly (number | null)[] | undefined)[];
+
+const lengthsOf = (rank: OverviewRank, measure: HeatMeasure, measured: HeatMapProps['measured']): Lengths[number] =>
+  measure === 'mean' ? rank.cells : measure === 'longest' ? rank.peaks : measured?.get(rank.process);
 
 function cellText(
   overview: Overview,
   ranks: readonly OverviewRank[],
   rows: readonly Float32Array[],
+  lengths: Lengths,
   { row, bin }: Cell,
   measure: HeatMeasure,
 ): string {
   const deviation = rows[row]?.[bin] ?? Number.NaN;
   const where = `Rank ${ranks[row]?.rank ?? ''}, ${binName(overview, bin)}`;
-  if (Number.isNaN(deviation)) return `${where}: no step`;
-  return `${where}: ${formatDuration(lengthOf(ranks[row], bin, measure))}, ${formatMorePart(deviation)}`;
+  if (Number.isNaN(deviation)) return `${where}: not known`;
+  const isLength = measure === 'mean' || measure === 'longest';
+  const more = formatMorePart(isLessWorse(measure) ? -deviation : deviation);
+  return `${where}: ${isLength ? '' : `${measureText(measure)} `}${formatDuration(lengths[row]?.[bin] ?? Number.NaN)}, ${more}${isLength ? '' : ' of a step'}`;
 }
 
 function scrollIntoView(scroller: HTMLElement | null, top: number, height: number): void {

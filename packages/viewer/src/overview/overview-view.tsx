@@ -14,18 +14,21 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import type { RunClient } from '../client/run-client.ts';
 import { jump, type ViewState } from '../client/view-state.ts';
 import { formatCount, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import { useWidth } from '../controls/use-width.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
 import { GpuBars } from './gpu-bars.tsx';
 import { costText, nobodyText, waitingText } from './headline-text.ts';
-import { HeatMap } from './heat-map.tsx';
+import type { HeatMeasure } from './heat-cells.ts';
+import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
 import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
+import { useHeat } from './use-heat.ts';
 import { type StepRange, useOverview } from './use-overview.ts';
 import { useIsPartial } from './use-reading.ts';
 import { WaitingList } from './waiting-list.tsx';
@@ -68,7 +71,16 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
               {comparedText(model, overview)}
             </p>
           )}
-          <Filled model={model} overview={overview} isPartial={isPartial} state={state} range={range} onRange={setRange} />
+          <Filled
+            client={client}
+            model={model}
+            overview={overview}
+            bins={bins}
+            isPartial={isPartial}
+            state={state}
+            range={range}
+            onRange={setRange}
+          />
         </>
       )}
     </div>
@@ -76,8 +88,11 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
 }
 
 interface FilledProps {
+  readonly client: RunClient;
   readonly model: RunModel;
   readonly overview: Overview;
+  /** Bins that `overview` was requested with. */
+  readonly bins: number;
   /** The run is still being read. */
   readonly isPartial: boolean;
   readonly state: ViewState;
@@ -85,7 +100,7 @@ interface FilledProps {
   readonly onRange: (range: StepRange) => void;
 }
 
-function Filled({ model, overview, isPartial, state, range, onRange }: FilledProps): JSX.Element {
+function Filled({ client, model, overview, bins, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
   const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
   const pickBin = (bin: number, rank: number | undefined): void => {
@@ -133,7 +148,14 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
           </Card>
           {overview.ranks.length > 1 && (
             <Card title="Each rank against the others">
-              <RankHeat model={model} overview={overview} onPick={(rank, bin) => pickBin(bin, rank)} />
+              <RankHeat
+                client={client}
+                model={model}
+                overview={overview}
+                bins={bins}
+                range={range}
+                onPick={(rank, bin) => pickBin(bin, rank)}
+              />
             </Card>
           )}
         </div>
@@ -161,11 +183,13 @@ function Filled({ model, overview, isPartial, state, range, onRange }: FilledPro
   );
 }
 
-interface SummaryProps extends Omit<FilledProps, 'state' | 'isPartial'> {
-  readonly onPick: (rank: number) => void;
+export interface SummaryProps extends Pick<FilledProps, 'overview' | 'range' | 'onRange'> {
+  readonly model: Pick<RunModel, 'worldSize' | 'live' | 'from' | 'until'>;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number) => void) | undefined;
 }
 
-function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
+export function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
   const { percentiles, steps, fromStep, toStep } = overview;
   const isZoomed = range.fromStep !== undefined;
   return (
@@ -200,7 +224,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 );
 
 /** The run in one sentence, to be read in five seconds. */
-function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
+function Sentence({ overview, onPick }: Pick<SummaryProps, 'overview' | 'onPick'>): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
   const { tone, cause, ranks, waiting } = headline;
   const p50 = overview.percentiles?.p50;
@@ -223,7 +247,7 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
   );
 }
 
-function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number) => void }): JSX.Element {
+function Blame({ headline, onPick }: { headline: Headline; onPick: SummaryProps['onPick'] }): JSX.Element {
   const { ranks, phase, costs, more, part, isOver } = headline;
   const first = ranks[0]?.rank.rank ?? 0;
   const others = ranks.slice(1).map(({ rank }) => rank.rank);
@@ -232,9 +256,7 @@ function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number
   const verb = isOver ? (isOne ? 'was' : 'were') : isOne ? 'is' : 'are';
   return (
     <>
-      <button type="button" class="is-link" onClick={() => onPick(first)}>
-        Rank {first}
-      </button>{' '}
+      <PickLink onPick={onPick && (() => onPick(first))}>Rank {first}</PickLink>{' '}
       {others.length > 0 && (
         <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
       )}
@@ -258,14 +280,14 @@ const lineShapes = [
   { key: 'fastest', label: 'fastest rank', colour: '--series-3', width: 1.5 },
 ] as const;
 
-function StepTimes({
+export function StepTimes({
   overview,
   onRange,
   onPick,
 }: {
   overview: Overview;
-  onRange: (range: StepRange) => void;
-  onPick: (bin: number) => void;
+  onRange?: (range: StepRange) => void;
+  onPick?: (bin: number) => void;
 }): JSX.Element {
   const isOneRank = overview.ranks.length < 2;
   const lines = useMemo(
@@ -292,26 +314,46 @@ function StepTimes({
       height={168}
       nameOf={nameOf}
       about={about}
-      onPick={onPick}
-      onZoom={(fromStep, toStep) => onRange({ fromStep, toStep })}
-      onReset={() => onRange({})}
+      {...(onPick && { onPick })}
+      onZoom={(fromStep, toStep) => onRange?.({ fromStep, toStep })}
+      onReset={() => onRange?.({})}
     />
   );
 }
 
 function RankHeat({
+  client,
   model,
   overview,
+  bins,
+  range,
   onPick,
 }: {
+  client: RunClient;
+  bins: number;
+  range: StepRange;
   model: RunModel;
   overview: Overview;
   onPick: (rank: number, bin: number) => void;
 }): JSX.Element {
+  const [chosen, setMeasure] = useState<HeatMeasure | undefined>(undefined);
+  const measures = measuresOf(overview);
+  const measure = chosen !== undefined && measures.includes(chosen) ? chosen : (measures[0] as HeatMeasure);
+  const measured = useHeat(client, overview, measure, bins, range);
+  return <OrderedHeat {...{ model, overview, onPick, measure, measured }} onMeasure={setMeasure} />;
+}
+
+/** The heat map with a choice of its order. */
+export function OrderedHeat({
+  model,
+  overview,
+  ...props
+}: { readonly model: Pick<RunModel, 'processes'> } & Omit<HeatMapProps, 'ranks' | 'marked' | 'orderChoice'>): JSX.Element {
   const [chosen, setOrder] = useState<RankOrder | undefined>(undefined);
   const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
   // Processes of a live run change several times a second; here only their hosts count.
   const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
+  const marked = useMemo(() => new Set(rankPhases(overview).flatMap(({ rank, standsOut }) => (standsOut ? [rank.rank] : []))), [overview]);
   const choice = (
     <label>
       Order
@@ -322,10 +364,10 @@ function RankHeat({
       </select>
     </label>
   );
-  return <HeatMap overview={overview} ranks={ranks} onPick={onPick} orderChoice={choice} />;
+  return <HeatMap {...props} overview={overview} ranks={ranks} marked={marked} orderChoice={choice} />;
 }
 
-function inOrder(overview: Overview, { processes }: RunModel, order: RankOrder): readonly OverviewRank[] {
+function inOrder(overview: Overview, { processes }: Pick<RunModel, 'processes'>, order: RankOrder): readonly OverviewRank[] {
   if (order === 'slow') return rankPhases(overview).map(({ rank }) => rank);
   const byRank = [...overview.ranks].sort((a, b) => a.rank - b.rank || a.process - b.process);
   if (order === 'rank') return byRank;
@@ -340,7 +382,7 @@ function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number
   return isZoomed && first !== undefined && last !== undefined ? { from: first.from, until: last.until } : {};
 }
 
-function ranksText({ ranks }: Overview, { worldSize }: RunModel): string {
+function ranksText({ ranks }: Overview, { worldSize }: Pick<RunModel, 'worldSize'>): string {
   const present = new Set(ranks.map(({ rank }) => rank)).size;
   return worldSize > present ? `${formatCount(present)} of ${formatCount(worldSize)}` : formatCount(present);
 }

@@ -15,7 +15,8 @@ import './phase-bars.css';
 
 export interface PhaseBarsProps {
   readonly overview: Overview;
-  readonly onPick: (rank: number) => void;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number) => void) | undefined;
 }
 
 /** Ranks shown before a person asks for more, and by how many more each time. */
@@ -44,12 +45,13 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
               type="button"
               class={row.standsOut ? 'phase-row is-slow' : 'phase-row'}
               title={breakdownText(phases, row)}
-              aria-label={`Rank ${row.rank.rank}: ${breakdownText(phases, row)}. Show in the timeline`}
-              onClick={() => onPick(row.rank.rank)}
+              disabled={onPick === undefined}
+              onClick={() => onPick?.(row.rank.rank)}
             >
               <span class="phase-rank">rank {row.rank.rank}</span>
               <PhaseBar phases={phases} roles={overview.phaseRoles} values={row.rank.phases} longest={longest} />
               <span class="phase-excess">{excessText(phases, row)}</span>
+              <span class="only-aloud">: {breakdownText(phases, row)}. Show in the timeline</span>
             </button>
           </li>
         ))}
@@ -92,11 +94,14 @@ export function PhaseBar({
   roles,
   values,
   longest,
+  labels = [],
 }: {
   phases: readonly string[];
   roles: Overview['phaseRoles'];
   values: readonly number[];
   longest: number;
+  /** Texts in the parts, as far as there is room. */
+  labels?: readonly string[];
 }): JSX.Element {
   return (
     <span class="phase-bar" aria-hidden="true">
@@ -105,7 +110,9 @@ export function PhaseBar({
           key={phases[at]}
           class={isWaitingRole(roles[at]) ? 'phase-part is-waiting' : 'phase-part'}
           style={{ width: `${(100 * value) / longest}%`, '--phase': `var(${phaseColour(phases, at)})` }}
-        />
+        >
+          {(labels[at] ?? '') !== '' && <span class="phase-label">{labels[at]}</span>}
+        </span>
       ))}
     </span>
   );

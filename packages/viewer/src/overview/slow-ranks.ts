@@ -9,11 +9,13 @@
 
 import {
   type FindingCost,
+  isStraggler,
   lowerMedian,
   type Overview,
   type OverviewRank,
   phaseMedians,
   rankExcesses,
+  runStateOf,
   type ViewFinding,
 } from '@ranktrace/protocol';
 
@@ -72,18 +74,6 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   );
 }
 
-/** Kinds of findings that charge steps to a cause other than single ranks. */
-const sharedCauses: ReadonlySet<string> = new Set([
-  'stage_imbalance',
-  'rotating_imbalance',
-  'cpu_contention',
-  'cluster_wide',
-  'data_loading',
-  'network',
-  'host_bound',
-  'communication_bound',
-]);
-
 interface Charged {
   readonly ranks: ReadonlySet<number>;
   /** Findings that charge single ranks, the most costly first. */
@@ -92,19 +82,17 @@ interface Charged {
   readonly cause: string | undefined;
 }
 
-/** A finding about single slow ranks, or an open alert about them. */
-const isStraggler = ({ kind, severity, cause }: ViewFinding): boolean =>
-  kind === 'straggler' || (severity === 'alert' && cause === 'straggler');
-
 /** The causes that the findings charge steps to; undefined without such findings. A note is no verdict. */
 function chargedOf({ findings = [] }: Blamed): Charged | undefined {
   const stragglers = findings.filter(isStraggler);
   if (stragglers.length > 0) return { ranks: new Set(stragglers.flatMap(({ ranks }) => ranks)), stragglers, cause: undefined };
-  const shared = findings.find(
-    ({ kind, severity, cause = kind }) => severity !== 'note' && (sharedCauses.has(kind) || sharedCauses.has(cause)),
-  );
+  const { state, findings: deciding } = runStateOf(findings.filter(({ kind }) => !isOfOneRank(kind)));
+  const shared = state === 'regression' || state === 'cause' ? deciding[0] : undefined;
   return shared === undefined ? undefined : { ranks: new Set(shared.ranks), stragglers: [], cause: shared.text };
 }
+
+/** Kinds that say nothing of the length of steps. */
+const isOfOneRank = (kind: string): boolean => runStateOf([{ kind, severity: 'alert' }]).state === 'dead' || kind === 'hang';
 
 function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
   const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
@@ -151,11 +139,14 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const first = ranks[0];
   const median = lowerMedian(all.map(({ rank }) => rank.mean)) ?? 0;
   const charged = chargedOf(overview);
-  const cause = charged?.cause;
+  // A rank that is dead or hangs comes before every question of pace.
+  const { state, findings: deciding } = runStateOf(overview.findings);
+  const stopped = state === 'dead' || state === 'hung' ? deciding[0]?.text : undefined;
+  const cause = stopped ?? charged?.cause;
   const nobody = { cause, ranks: [], phase: undefined, costs: [], more: undefined, isOver: false, part: 0 };
   if (first === undefined || cause !== undefined) {
     const waiting = waitingOf(overview, charged?.ranks ?? new Set());
-    const hasAlert = charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
+    const hasAlert = cause !== undefined || charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
     // A rank that others wait for is no good news, whether a finding charges it or not.
     const isWaitedFor = waiting?.isOneRank === true && waiting.ofStepsForMost >= noticeablePart;
     const isGood = all.length > 1 && !isWaitedFor;

@@ -65,7 +65,26 @@ export class CanvasPainter {
       this.#clipped(0, rulerHeight, width, split - rulerHeight, () => this.#selectionIn(frame, frame.layout.pinned, rulerHeight));
     this.#ruler(frame, zero);
     drawClockMarks(context, this.#session.clockMarks.peek(), frame.window, width, rulerHeight, cssOf(frame.palette.clockStep));
+    this.#alerts(frame);
     this.#cursor(frame, zero);
+  }
+
+  // A flag on the ruler where an alert began: filled while it is open.
+  #alerts({ window, width, palette }: Frame): void {
+    const context = this.#context;
+    for (const { time, isOpen } of this.#session.alertMarks.peek()) {
+      if (time < window.from || time > window.until) continue;
+      const x = Math.round(xAt(window, width, time));
+      context.fillStyle = palette.alert;
+      context.strokeStyle = palette.alert;
+      context.fillRect(x, 2, 1, rulerHeight - 2);
+      context.beginPath();
+      context.moveTo(x + 1, 2);
+      context.lineTo(x + 10, 6);
+      context.lineTo(x + 1, 10);
+      if (isOpen) context.fill();
+      else context.stroke();
+    }
   }
 
   #clipped(x: number, y: number, width: number, height: number, draw: () => void): void {

@@ -3,7 +3,7 @@
 import type { EventDetails, EventPlace, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
-import { cutMiddle, shortName } from '../controls/short-name.ts';
+import { lineName, shortName } from '../controls/short-name.ts';
 import { shownFields } from './detail-fields.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
 import { trackLabel } from './rows.ts';
@@ -103,7 +103,7 @@ function Launches({ session, details }: { session: TimelineSession; details: Eve
   if (launchedBy.length + launched.length === 0) return null;
   const link = (place: EventPlace): JSX.Element => (
     <button type="button" class="link" title={place.name} onClick={() => goTo(session, place)}>
-      {cutMiddle(shortName(place.name), launchCharsMax)}
+      {lineName(place.name, launchCharsMax)}
     </button>
   );
   const [call] = launchedBy;

@@ -3,7 +3,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { itemKinds, openBit } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { cutMiddle, shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 import { useTheme } from '../controls/theme.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { communicationColour, cssOf, palettes } from './palette.ts';
@@ -47,7 +47,7 @@ function Legend({ session }: { session: TimelineSession }): JSX.Element {
   });
   return (
     <section class="legend" aria-label="Legend">
-      <h3>Names in view</h3>
+      <h2>Names in view</h2>
       {names.value.length === 0 && <p class="muted">No spans in view.</p>}
       <ul>
         {names.value.map((name) => (
@@ -61,12 +61,12 @@ function Legend({ session }: { session: TimelineSession }): JSX.Element {
               }}
             >
               <Swatch colour={cssOf(palette.spans[session.colours.span(name)] as number)} />
-              {cutMiddle(shortName(session.nameOf(name)), nameCharsMax)}
+              {lineName(session.nameOf(name), nameCharsMax)}
             </button>
           </li>
         ))}
       </ul>
-      <h3>Signs</h3>
+      <h2>Signs</h2>
       <ul>
         <li>
           <Swatch colour={cssOf(palette.spans[communicationColour] as number)} /> communication

@@ -158,6 +158,7 @@ function zoomToSelection(session: TimelineSession): void {
   const window = session.window.peek();
   const wanted = Math.max(place.length / seenPart, seenNsMin);
   const px = (place.length / lengthOf(window)) * session.size.peek().width;
+  if (place.length > lengthOf(window)) session.show(fitted(place.start, place.start + place.length));
   if (px >= seenPxMin || wanted >= lengthOf(window)) return;
   const middle = place.start + place.length / 2;
   session.show({ from: middle - wanted / 2, until: middle + wanted / 2 });

@@ -5,7 +5,7 @@ import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatDuration, formatMany, formatPercent, formatTime } from '../controls/format.ts';
-import { cutMiddle, shortName } from '../controls/short-name.ts';
+import { lineName } from '../controls/short-name.ts';
 import { goToSegment, stepAlongPath } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -107,7 +107,7 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
       sort: ({ name }) => name,
       show: (line) => (
         <button type="button" class="is-link" title={`${line.name}\nClick: shows it`} onClick={() => goToSegment(session, line.at)}>
-          {cutMiddle(shortName(line.name), nameCharsMax)}
+          {lineName(line.name, nameCharsMax)}
         </button>
       ),
     },

@@ -23,6 +23,7 @@ import {
 import type { RunClient } from '../client/run-client.ts';
 import type { Grouping, ViewState } from '../client/view-state.ts';
 import { shortName } from '../controls/short-name.ts';
+import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
@@ -124,6 +125,7 @@ export class TimelineSession {
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
   readonly clockMarks: ReadonlySignal<ClockMarks>;
+  readonly alertMarks: ReadonlySignal<readonly AlertMark[]>;
   readonly #stops: (() => void)[];
   readonly #chosenPanel = signal<Panel>('area');
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
@@ -152,6 +154,7 @@ export class TimelineSession {
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
+    this.alertMarks = computed(() => alertMarks(this.overview.now.value));
     this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
       const now = this.#laidOut() ?? { processes: [], tracks: [], groups: [] };

@@ -75,6 +75,7 @@ export class Stage {
           session.pathAt,
           session.marking,
           session.clockMarks,
+          session.alertMarks,
           session.overview.now,
           session.state.area,
           session.state.follow,

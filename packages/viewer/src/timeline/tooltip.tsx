@@ -3,6 +3,7 @@
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
+import { alertMarksAt } from './alert-marks.ts';
 import { markReachPx } from './clock-mark-painter.ts';
 import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
 import { rulerHeight } from './frame-painter.ts';
@@ -123,7 +124,8 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
 
 // The meaning of the ruler's marks.
 function marksLines(session: TimelineSession, time: number, reach: number): JSX.Element | undefined {
-  const lines = marksAt(session.clockMarks.peek(), time, reach);
+  const alerts = alertMarksAt(session.alertMarks.peek(), time, reach);
+  const lines = [...alerts.map(({ text }) => text), ...marksAt(session.clockMarks.peek(), time, reach)];
   if (lines.length === 0) return undefined;
   return (
     <>

@@ -147,6 +147,17 @@ export class StepHistory {
     return totals;
   }
 
+  /** Calls `visit` for every bin that holds some of the steps `from` … `to`, in order, with its number of steps and its time in `name`, ns. */
+  visitPhase(name: string, from: number, to: number, visit: (step: number, count: number, total: number) => void): void {
+    const column = this.#phases.get(name);
+    if (column === undefined) return;
+    for (let bin = this.#lowerBound(Math.floor(from / this.#binSteps)); bin < this.#size; bin++) {
+      const step = (this.#keys[bin] as number) * this.#binSteps;
+      if (step > to) return;
+      visit(step, this.#counts[bin] as number, column[bin] as number);
+    }
+  }
+
   /** The place of the step's bin; created if missing. */
   #binOf(step: number): number {
     let key = Math.floor(step / this.#binSteps);

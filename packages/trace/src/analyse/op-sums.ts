@@ -1,0 +1,209 @@
+// Ops of the host by name, and the memory that spans allocated: sums over a whole run, while its events come.
+//
+//   thread   A ─────────────────     self(A) = A − B − C
+//              B ───── [memory] C ──  the allocation is B's, the innermost span around it
+//
+// Lanes nest properly, so one stack a lane is enough. Where a run has ops, other spans are left out of its operators; else all spans count.
+//
+// Invariant: memory is bounded by the limits below, whatever the run holds; sums beyond them are counted in `rest`.
+
+import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { analyseLimits as limits } from './analyse-limits.ts';
+
+export interface OpSum {
+  readonly name: string;
+  isOp: boolean;
+  calls: number;
+  total: number;
+  self: number;
+  longest: number;
+  longestAt: number;
+}
+
+export interface AllocationSum {
+  readonly name: string;
+  readonly device: string;
+  allocations: number;
+  bytes: number;
+  largest: number;
+  largestAt: number;
+}
+
+/** Memory of one device. */
+export interface MemorySum {
+  readonly device: string;
+  allocations: number;
+  peak: number;
+  peakAt: number;
+  reserved: number;
+  readonly curve: PeakCurve;
+}
+
+export interface RankOps {
+  readonly process: TraceProcess;
+  readonly ops: ReadonlyMap<string, OpSum>;
+  /** Calls and time of their own of ops beyond the limit. */
+  readonly rest: { readonly calls: number; readonly self: number };
+  readonly memory: ReadonlyMap<string, MemorySum>;
+  readonly allocators: ReadonlyMap<string, AllocationSum>;
+}
+
+/** The greatest value of each stretch of time, in at most so many stretches of equal length, which double where time goes on. */
+export class PeakCurve {
+  #from = Number.NaN;
+  #width = 1;
+  #peaks: number[] = [];
+
+  /** Values come in order of time, nearly. */
+  add(time: number, value: number): void {
+    if (Number.isNaN(this.#from)) this.#from = time;
+    let at = Math.max(0, Math.floor((time - this.#from) / this.#width));
+    while (at >= limits.memoryCurvePointsMax) {
+      this.#peaks = Array.from({ length: Math.ceil(this.#peaks.length / 2) }, (_, pair) =>
+        Math.max(this.#peaks[2 * pair] ?? -1, this.#peaks[2 * pair + 1] ?? -1),
+      );
+      this.#width *= 2;
+      at = Math.floor((time - this.#from) / this.#width);
+    }
+    while (this.#peaks.length <= at) this.#peaks.push(-1);
+    this.#peaks[at] = Math.max(this.#peaks[at] as number, value);
+  }
+
+  /** (start of a stretch, greatest value); stretches without a value have none. */
+  get points(): readonly (readonly [number, number])[] {
+    return this.#peaks.flatMap((peak, at): (readonly [number, number])[] => (peak < 0 ? [] : [[this.#from + at * this.#width, peak]]));
+  }
+}
+
+/** Categories that Kineto and our own hooks give to ops. */
+const opCategories: ReadonlySet<string> = new Set(['cpu_op', 'op', 'Operator']);
+/** Spans that surround ops without being any: Python's frames, and driver calls. */
+const otherCategories: ReadonlySet<string> = new Set(['python_function', 'cuda_runtime', 'cuda_driver', 'Runtime', 'Python', 'gc']);
+
+/** c10::DeviceType of host memory (CPU, MKLDNN, IDEEP). */
+const hostTypes: ReadonlySet<number> = new Set([0, 2, 5]);
+
+interface Frame {
+  readonly sum: OpSum | undefined;
+  readonly end: number;
+}
+
+class Rank implements RankOps {
+  readonly process: TraceProcess;
+  readonly ops = new Map<string, OpSum>();
+  readonly memory = new Map<string, MemorySum>();
+  readonly allocators = new Map<string, AllocationSum>();
+  readonly rest = { calls: 0, self: 0 };
+
+  constructor(process: TraceProcess) {
+    this.process = process;
+  }
+
+  opOf(name: string, isOp: boolean): OpSum | undefined {
+    let sum = this.ops.get(name);
+    if (sum === undefined) {
+      if (this.ops.size >= limits.opNamesPerRankMax) return undefined;
+      sum = { name, isOp, calls: 0, total: 0, self: 0, longest: -1, longestAt: 0 };
+      this.ops.set(name, sum);
+    }
+    sum.isOp ||= isOp;
+    return sum;
+  }
+}
+
+export class OpSumsSink implements TraceSink {
+  readonly #ranks = new Map<number, Rank>();
+  /** By lane index: open spans, outermost first. */
+  readonly #stacks: Frame[][] = [];
+
+  begin({ processes }: TraceHeader): void {
+    for (const process of processes) this.#ranks.set(process.index, new Rank(process));
+  }
+
+  lane(lane: TraceLane): void {
+    while (this.#stacks.length <= lane.index) this.#stacks.push([]);
+  }
+
+  event(event: TraceEvent): void {
+    if (event.kind === 'instant') {
+      if (event.name === '[memory]') this.#memory(event);
+      return;
+    }
+    const { lane, category } = event;
+    if (event.kind !== 'span' || lane.kind !== 'thread' || event.state !== 'whole' || event.isAsync || otherCategories.has(category))
+      return;
+    const stack = this.#stackAt(lane, event.start);
+    const rank = this.#ranks.get(lane.process.index);
+    const sum = rank?.opOf(event.name, opCategories.has(category));
+    if (rank === undefined) return;
+    const around = stack.at(-1);
+    if (around?.sum !== undefined) around.sum.self -= event.length;
+    if (sum === undefined) {
+      rank.rest.calls++;
+      rank.rest.self += event.length;
+    } else {
+      sum.calls++;
+      sum.total += event.length;
+      sum.self += event.length;
+      if (event.length > sum.longest) {
+        sum.longest = event.length;
+        sum.longestAt = event.start;
+      }
+    }
+    if (stack.length < limits.opDepthMax) stack.push({ sum, end: event.start + event.length });
+  }
+
+  end(): void {}
+
+  /** Processes in order of rank. */
+  get ranks(): readonly RankOps[] {
+    return [...this.#ranks.values()].sort((a, b) => a.process.rank - b.process.rank);
+  }
+
+  /** Open spans of a lane at `time`. */
+  #stackAt(lane: TraceLane, time: number): Frame[] {
+    const stack = this.#stacks[lane.index] as Frame[];
+    while (stack.length > 0 && (stack[stack.length - 1] as Frame).end <= time) stack.pop();
+    return stack;
+  }
+
+  #memory({ lane, start, arguments: given }: TraceEvent): void {
+    const rank = this.#ranks.get(lane.process.index);
+    const number = (key: string): number => {
+      const value = given?.get(key);
+      return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+    };
+    const [bytes, allocated, reserved, type] = ['Bytes', 'Total Allocated', 'Total Reserved', 'Device Type'].map(number);
+    const device = hostTypes.has(type as number) ? 'CPU' : `GPU ${Math.max(0, number('Device Id'))}`;
+    if (rank === undefined) return;
+    let of = rank.memory.get(device);
+    if (of === undefined) {
+      if (rank.memory.size >= limits.memoryDevicesPerRankMax) return;
+      of = { device, allocations: 0, peak: 0, peakAt: start, reserved: 0, curve: new PeakCurve() };
+      rank.memory.set(device, of);
+    }
+    if ((bytes as number) > 0) this.#allocated(rank, lane, start, device, bytes as number);
+    if ((bytes as number) > 0) of.allocations++;
+    of.reserved = Math.max(of.reserved, reserved as number);
+    of.curve.add(start, allocated as number);
+    if ((allocated as number) <= of.peak) return;
+    of.peak = allocated as number;
+    of.peakAt = start;
+  }
+
+  #allocated(rank: Rank, lane: TraceLane, time: number, device: string, bytes: number): void {
+    const name = this.#stackAt(lane, time).at(-1)?.sum?.name ?? '';
+    const key = `${device} ${name}`;
+    let sum = rank.allocators.get(key);
+    if (sum === undefined) {
+      if (rank.allocators.size >= limits.opNamesPerRankMax) return;
+      sum = { name, device, allocations: 0, bytes: 0, largest: 0, largestAt: time };
+      rank.allocators.set(key, sum);
+    }
+    sum.allocations++;
+    sum.bytes += bytes;
+    if (bytes <= sum.largest) return;
+    sum.largest = bytes;
+    sum.largestAt = time;
+  }
+}

@@ -1,0 +1,283 @@
+// The tables of a profile, for the page and for a report's file. Each is sorted, read by pages, and can be copied or saved.
+
+import type {
+  ProfileAllocator,
+  ProfileCopy,
+  ProfileDevice,
+  ProfileGroup,
+  ProfileIdle,
+  ProfileKernel,
+  ProfileLauncher,
+  ProfileMemory,
+  ProfileOp,
+  RunProfile,
+} from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatBytes, formatCount } from '../controls/format.ts';
+import { lineName } from '../controls/short-name.ts';
+import {
+  bandwidthColumn,
+  bytesColumn,
+  countColumn,
+  nameColumn,
+  numberColumn,
+  percentColumn,
+  restText,
+  type ShowPlace,
+  shareColumn,
+  timeColumn,
+} from './profile-columns.tsx';
+
+export interface TableProps {
+  readonly profile: RunProfile;
+  readonly onPlace: ShowPlace;
+  readonly pageRows?: number | undefined;
+}
+
+/** Columns of one kind of row: their figures are typed by it. */
+const columnsOf = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[] => columns;
+const ofRank = ({ rank }: RunProfile): string => (rank === null ? '' : ` of rank ${rank}`);
+const paged = (pageRows: number | undefined): { readonly pageRows?: number } => (pageRows === undefined ? {} : { pageRows });
+
+export function OperatorTable({ profile, onPlace, pageRows }: TableProps): JSX.Element {
+  const { lines, rest } = profile.operators;
+  const isOnDevice = lines.some(({ deviceSelf }) => deviceSelf !== null);
+  const device: readonly Column<ProfileOp>[] = [
+    timeColumn({ key: 'deviceSelf', title: 'Device self', hint: 'Time of the work that it launched itself', of: (op) => op.deviceSelf }),
+    timeColumn({ key: 'deviceTotal', title: 'Device total', hint: 'The same with that of ops inside', of: (op) => op.deviceTotal }),
+    percentColumn({
+      key: 'cores',
+      title: 'Tensor cores',
+      hint: 'Part of its own device time that ran on tensor cores',
+      of: ({ deviceSelf, tensorCores }) => (deviceSelf === null || deviceSelf === 0 ? null : tensorCores / deviceSelf),
+    }),
+  ];
+  return (
+    <DataTable
+      caption={`Operators${ofRank(profile)}`}
+      columns={columnsOf<ProfileOp>([
+        nameColumn<ProfileOp>('Operator', onPlace),
+        countColumn({ key: 'calls', title: 'Calls', of: ({ calls }) => calls }),
+        ...(isOnDevice ? device : []),
+        timeColumn({ key: 'hostSelf', title: 'Host self', hint: 'Without ops and calls inside', of: (op) => op.hostSelf }),
+        timeColumn({ key: 'hostTotal', title: 'Host total', hint: 'With ops inside', of: (op) => op.hostTotal }),
+        timeColumn({ key: 'mean', title: 'Host mean', of: ({ hostTotal, calls }) => (calls > 0 ? hostTotal / calls : null) }),
+        ...(profile.rank === null ? [countColumn<ProfileOp>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
+      ])}
+      rows={lines}
+      keyOf={({ name }) => name}
+      order={{ by: isOnDevice ? 'deviceSelf' : 'hostSelf', direction: 'down' }}
+      {...paged(pageRows)}
+      empty="No operators were recorded."
+      foot={restText(rest)}
+    />
+  );
+}
+
+export function KernelTable({ profile, onPlace, pageRows }: TableProps): JSX.Element {
+  const { lines, rest } = profile.kernels;
+  const isOfAll = profile.rank === null;
+  const ranks: readonly Column<ProfileKernel>[] = [
+    countColumn({ key: 'ranks', title: 'Ranks', of: (kernel) => kernel.ranks }),
+    timeColumn({ key: 'least', title: 'Least of a rank', of: ({ leastOfRank }) => leastOfRank }),
+    timeColumn({ key: 'most', title: 'Most of a rank', of: ({ mostOfRank }) => mostOfRank }),
+  ];
+  const shape: readonly Column<ProfileKernel>[] = [
+    numberColumn({ key: 'blocks', title: 'Blocks per SM', hint: 'Weighted by time', of: ({ blocksPerSm }) => blocksPerSm }),
+    percentColumn({ key: 'occupancy', title: 'Occupancy', hint: 'Estimated, weighted by time', of: ({ occupancy }) => occupancy }),
+  ];
+  return (
+    <DataTable
+      caption={`Kernels${ofRank(profile)}`}
+      columns={columnsOf<ProfileKernel>([
+        nameColumn<ProfileKernel>('Kernel', onPlace),
+        { key: 'class', title: 'Kind', sort: (kernel) => kernel.class, show: (kernel) => kernel.class },
+        countColumn({ key: 'count', title: 'Calls', of: ({ count }) => count }),
+        timeColumn({ key: 'total', title: 'Total', of: ({ total }) => total }),
+        shareColumn({ key: 'share', title: 'Share', hint: 'Of the time of all kernels', of: ({ share }) => share }),
+        timeColumn({ key: 'mean', title: 'Mean', of: ({ total, count }) => (count > 0 ? total / count : null) }),
+        timeColumn({ key: 'longest', title: 'Longest', of: ({ longest }) => longest }),
+        ...(isOfAll ? ranks : []),
+        {
+          key: 'cores',
+          title: 'Tensor cores',
+          sort: ({ tensorCores }) => (tensorCores ? 'yes' : 'no'),
+          show: ({ tensorCores }) => (tensorCores ? 'yes' : ''),
+        },
+        ...(lines.some(({ blocksPerSm }) => blocksPerSm !== null) ? shape : []),
+      ])}
+      rows={lines}
+      keyOf={({ name }) => name}
+      order={{ by: 'total', direction: 'down' }}
+      {...paged(pageRows)}
+      empty="No kernels were recorded."
+      foot={restText(rest, 'kernel')}
+    />
+  );
+}
+
+export function LauncherTable(
+  props: TableProps & { readonly of: 'modules' | 'phases'; readonly title: string; readonly empty: string },
+): JSX.Element {
+  const { profile, onPlace, pageRows, of, title, empty } = props;
+  const { lines, rest } = profile[of];
+  return (
+    <DataTable
+      caption={`Kernels by ${title.toLowerCase()}${ofRank(profile)}`}
+      columns={columnsOf<ProfileLauncher>([
+        nameColumn<ProfileLauncher>(title, (_, place) => onPlace?.('', place), '(outside of all)'),
+        countColumn({ key: 'kernels', title: 'Kernels', of: ({ kernels }) => kernels }),
+        timeColumn({ key: 'total', title: 'Device time', of: ({ total }) => total }),
+        shareColumn({ key: 'share', title: 'Share', hint: 'Of the time of all kernels', of: ({ share }) => share }),
+        percentColumn({
+          key: 'cores',
+          title: 'Tensor cores',
+          hint: 'Part of its device time that ran on tensor cores',
+          of: ({ total, tensorCores }) => (total > 0 ? tensorCores / total : null),
+        }),
+      ])}
+      rows={lines}
+      keyOf={({ name }) => name}
+      order={{ by: 'total', direction: 'down' }}
+      {...paged(pageRows)}
+      empty={empty}
+      foot={restText(rest, 'kernel')}
+    />
+  );
+}
+
+export const GroupTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element => (
+  <DataTable
+    caption={`Communication by group${ofRank(profile)}`}
+    columns={columnsOf<ProfileGroup>([
+      { key: 'group', title: 'Group', sort: ({ group }) => group, show: ({ group }) => lineName(group) },
+      ...(profile.rank === null ? [countColumn<ProfileGroup>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
+      countColumn({ key: 'kernels', title: 'Kernels', of: ({ kernels }) => kernels }),
+      timeColumn({ key: 'total', title: 'Time a rank', of: ({ total, ranks }) => total / ranks }),
+      timeColumn({ key: 'exposed', title: 'Alone', hint: 'Behind no compute, of a rank', of: ({ exposed, ranks }) => exposed / ranks }),
+      shareColumn({ key: 'hidden', title: 'Behind compute', of: ({ total, overlapped }) => (total > 0 ? overlapped / total : null) }),
+      bytesColumn({ key: 'bytes', title: 'Bytes a rank', of: ({ bytes, ranks }) => (bytes > 0 ? bytes / ranks : null) }),
+      bandwidthColumn({ key: 'bus', title: 'Best bus bandwidth', of: ({ busBandwidth }) => busBandwidth }),
+    ])}
+    rows={profile.groups}
+    keyOf={({ group }) => group}
+    order={{ by: 'total', direction: 'down' }}
+    empty="No communication of devices was recorded."
+  />
+);
+
+export const CopyTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element => (
+  <DataTable
+    caption={`Copies and sets${ofRank(profile)}`}
+    columns={columnsOf<ProfileCopy>([
+      { key: 'kind', title: 'Copies', sort: ({ kind }) => kind, show: ({ kind }) => kind },
+      countColumn({ key: 'count', title: 'Calls', of: ({ count }) => count }),
+      timeColumn({ key: 'total', title: 'Total', of: ({ total }) => total }),
+      bytesColumn({ key: 'bytes', title: 'Bytes', of: ({ bytes }) => (bytes > 0 ? bytes : null) }),
+      bandwidthColumn({ key: 'bandwidth', title: 'Bandwidth', hint: 'While such a copy runs', of: ({ bandwidth }) => bandwidth }),
+    ])}
+    rows={profile.copies}
+    keyOf={({ kind }) => kind}
+    order={{ by: 'total', direction: 'down' }}
+    empty="No copies were recorded."
+  />
+);
+
+const causeText: Readonly<Record<ProfileIdle['cause'], string>> = {
+  hostLate: 'host late',
+  launch: 'launch',
+  dependency: 'waiting',
+  other: 'unknown',
+};
+
+export function IdleTable({ profile, pageRows }: Omit<TableProps, 'onPlace'>): JSX.Element {
+  const { lines, rest } = profile.idle;
+  const all = lines.reduce((sum, { time }) => sum + time, rest.total);
+  return (
+    <DataTable
+      caption={`Idle time of GPUs${ofRank(profile)}`}
+      columns={columnsOf<ProfileIdle>([
+        { key: 'cause', title: 'Cause', sort: ({ cause }) => causeText[cause], show: ({ cause }) => causeText[cause] },
+        { key: 'phase', title: 'Phase of the host', sort: ({ phase }) => phase, show: ({ phase }) => lineName(phase) || '–' },
+        { key: 'op', title: 'Op or call', sort: ({ op }) => op, show: ({ op }) => <span title={op}>{lineName(op) || '–'}</span> },
+        timeColumn({ key: 'time', title: 'Time', of: ({ time }) => time }),
+        shareColumn({ key: 'share', title: 'Share', hint: 'Of all idle time', of: ({ time }) => (all > 0 ? time / all : null) }),
+        countColumn({ key: 'gaps', title: 'Gaps', of: ({ gaps }) => gaps }),
+      ])}
+      rows={lines}
+      keyOf={({ cause, phase, op }) => JSON.stringify([cause, phase, op])}
+      order={{ by: 'time', direction: 'down' }}
+      {...paged(pageRows)}
+      empty="The devices were never idle."
+      foot={restText(rest, 'place')}
+    />
+  );
+}
+
+export const DeviceTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element => (
+  <DataTable
+    caption={`Devices${ofRank(profile)}`}
+    columns={columnsOf<ProfileDevice>([
+      { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
+      { key: 'device', title: 'GPU', sort: ({ device }) => device, show: ({ device }) => device },
+      shareColumn({ key: 'use', title: 'Utilisation', hint: 'Time in which any kernel ran', of: ({ utilisation }) => utilisation }),
+      percentColumn({ key: 'sm', title: 'SM efficiency', of: ({ smEfficiency }) => smEfficiency }),
+      percentColumn({ key: 'occupancy', title: 'Occupancy', hint: 'Estimated, weighted by time', of: ({ occupancy }) => occupancy }),
+      timeColumn({
+        key: 'p50',
+        title: 'Launch p50',
+        hint: 'From the end of a call to the start of its work',
+        of: ({ launchP50 }) => launchP50,
+      }),
+      timeColumn({ key: 'p95', title: 'Launch p95', of: ({ launchP95 }) => launchP95 }),
+      countColumn({ key: 'queue', title: 'Longest queue', hint: 'Launches in one stream', of: ({ queueMost }) => queueMost }),
+      timeColumn({ key: 'blocked', title: 'Host blocked', hint: 'By a full queue', of: ({ blocked }) => blocked }),
+    ])}
+    rows={profile.devices}
+    keyOf={({ rank, device }) => `${rank}/${device}`}
+    order={{ by: 'use', direction: 'up' }}
+    pageRows={16}
+    empty="No device was recorded."
+    foot={profile.devicesLeftOut > 0 ? `and ${formatCount(profile.devicesLeftOut)} more` : undefined}
+  />
+);
+
+export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element => (
+  <DataTable
+    caption={`Memory${ofRank(profile)}`}
+    columns={columnsOf<ProfileMemory>([
+      { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
+      { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
+      bytesColumn({ key: 'peak', title: 'Peak', hint: 'The most that was allocated at a time', of: ({ peak }) => peak }),
+      bytesColumn({ key: 'reserved', title: 'Reserved', hint: 'The most that the allocator held', of: ({ reserved }) => reserved }),
+      timeColumn({ key: 'at', title: 'Peak at', hint: 'Since the start of the trace', of: ({ peakAt }) => peakAt }),
+      countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
+    ])}
+    rows={profile.memory}
+    keyOf={({ rank, device }) => `${rank}/${device}`}
+    order={{ by: 'peak', direction: 'down' }}
+    pageRows={16}
+    empty="No allocations were recorded."
+    foot={profile.memoryLeftOut > 0 ? `and ${formatCount(profile.memoryLeftOut)} more` : undefined}
+  />
+);
+
+export const AllocatorTable = ({ profile, onPlace, pageRows }: TableProps): JSX.Element => (
+  <DataTable
+    caption={`Allocations by operator${ofRank(profile)}`}
+    columns={columnsOf<ProfileAllocator>([
+      nameColumn<ProfileAllocator>('Operator', (_, place) => onPlace?.('', place), '(outside of all)'),
+      { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
+      countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
+      bytesColumn({ key: 'bytes', title: 'Allocated', hint: 'All its allocations together', of: ({ bytes }) => bytes }),
+      bytesColumn({ key: 'largest', title: 'Largest', of: ({ largest }) => largest }),
+    ])}
+    rows={profile.allocators.lines}
+    keyOf={({ name, device }) => JSON.stringify([name, device])}
+    order={{ by: 'bytes', direction: 'down' }}
+    {...paged(pageRows)}
+    empty="No allocations were recorded."
+    foot={restText(profile.allocators.rest, 'allocation', formatBytes)}
+  />
+);
