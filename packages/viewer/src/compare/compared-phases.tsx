@@ -82,7 +82,7 @@ function Side({ side, pair, phases, roles, longest, onGo }: SideProps): JSX.Elem
       type="button"
       class="compare-bar"
       title={text}
-      aria-label={`${name}, rank ${pair.rank}: ${text}. Show in the timeline`}
+      aria-label={`${name}, rank ${pair.rank}, ${formatDuration(of.mean)}: ${text}. Show in the timeline`}
       onClick={() => onGo(side, { ranks: [pair.rank] })}
     >
       <span aria-hidden="true">{name}</span>
