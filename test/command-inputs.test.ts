@@ -95,7 +95,7 @@ describe('every command takes every kind', () => {
     ['a directory with one', () => at('timelines')],
   ];
   const commands: readonly [name: string, args: (input: string) => string[], stdout: RegExp][] = [
-    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\n\nsteps: \d+, [\s\S]*^verdict: /m],
+    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\nin short: .*\n\nsteps: \d+, [\s\S]*^verdict: /m],
     ['table', (input) => ['table', input], /forward/],
     ['merge', (input) => ['merge', input, '-o', at('out.json')], /^trace: .*out\.json/m],
     ['check', (input) => ['check', input, '--baseline', input], /^unchanged: \+0\.0 %/m],

@@ -46,7 +46,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.frames(10);
     expect((await page.ink(heat)).colours).toBeGreaterThan(8);
     await page.analysed();
-    const gpus = page.tab.page.locator('.gpu-bars button.phase-row');
+    const gpus = page.tab.page.locator('.gpu-bars .phase-row');
     expect(await gpus.count()).toBe(Math.min(8, ranks.length));
     for (const about of await gpus.allTextContents()) {
       expect(about).toMatch(/^rank \d+[\d.]+\s% busy: compute [\d.]+\s\S+, .*Show in the timeline$/);
