@@ -22,7 +22,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   let view: ServedPage;
   beforeAll(async () => {
     const { folder, files } = jobOf();
-    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || isInstant(event));
+    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || (isInstant(event) && event.name !== '[memory]'));
     ranks = files.map((_, rank) => `${rank}`);
     view = await startView([folder]);
     await view.command.said('indexed');
@@ -49,7 +49,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     const gpus = page.tab.page.locator('.gpu-bars .phase-row');
     expect(await gpus.count()).toBe(Math.min(8, ranks.length));
     for (const about of await gpus.allTextContents()) {
-      expect(about).toMatch(/^rank \d+[\d.]+\s% busy: compute [\d.]+\s\S+, .*Show in the timeline$/);
+      expect(about).toMatch(/^rank \d+: compute [\d.]+\s\S+, .*Show in the timeline/);
     }
     const shares = (await gpus.locator('.phase-excess').allTextContents()).map((text) => Number(/^([\d.]+) % busy$/.exec(text)?.[1]));
     expect(shares).toEqual([...shares].sort((a, b) => a - b));
@@ -160,7 +160,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   });
 
   it('has a line for each rank with its GPU, and opens to streams first; layers can be hidden, and a link keeps that', async () => {
-    await using page = await open(view.address);
+    // So low that the rows of one rank do not fit.
+    await using page = await open(view.address, { height: 480 });
     await page.show('Timeline');
     await page.settled();
     expect(await page.rows.allTextContents()).toEqual(ranks.map((rank) => `Rank ${rank}`));
@@ -199,7 +200,6 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await launches.getByRole('button').first().click();
     await page.tab.page.waitForFunction(() => document.querySelector('.launches h3')?.textContent === 'Launched by');
     expect(await page.fact('kernel').or(page.panel.locator('h2')).first().textContent()).not.toBe('');
-    await page.tab.picture('launched-by');
     expect(page.tab.problems).toEqual([]);
   });
 
@@ -251,7 +251,6 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     // Half of a small window is left for lanes.
     const lanes = await other.canvas.boundingBox();
     expect(lanes?.height).toBeGreaterThanOrEqual(320 + 26);
-    await other.tab.picture('timeline-small');
     expect(other.tab.problems).toEqual([]);
   });
 
