@@ -206,13 +206,10 @@ export class ProcessProfile implements Profile {
     const running = this.#running;
     if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
     for (const activity of activities) {
-      if (activity !== ProfilerActivity.CPU) {
-        running.link.toggleDevices(enable);
-        continue;
-      }
-      running.control.toggle(~0, enable);
-      this.#untilJudged = running.judge.restart();
+      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
+      else running.link.toggleDevices(enable);
     }
+    this.#untilJudged = running.judge.restart();
   }
 
   getTraceId(): string {

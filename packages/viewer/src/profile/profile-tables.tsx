@@ -112,7 +112,7 @@ export function KernelTable({ profile, onPlace, pageRows }: TableProps): JSX.Ele
       order={{ by: 'total', direction: 'down' }}
       {...paged(pageRows)}
       empty="No kernels were recorded."
-      foot={restText(rest)}
+      foot={restText(rest, 'kernel')}
     />
   );
 }
@@ -142,7 +142,7 @@ export function LauncherTable(
       order={{ by: 'total', direction: 'down' }}
       {...paged(pageRows)}
       empty={empty}
-      foot={restText(rest)}
+      foot={restText(rest, 'kernel')}
     />
   );
 }
@@ -210,7 +210,7 @@ export function IdleTable({ profile, pageRows }: Omit<TableProps, 'onPlace'>): J
       order={{ by: 'time', direction: 'down' }}
       {...paged(pageRows)}
       empty="The devices were never idle."
-      foot={restText(rest)}
+      foot={restText(rest, 'place')}
     />
   );
 }
@@ -278,6 +278,6 @@ export const AllocatorTable = ({ profile, onPlace, pageRows }: TableProps): JSX.
     order={{ by: 'bytes', direction: 'down' }}
     {...paged(pageRows)}
     empty="No allocations were recorded."
-    foot={restText(profile.allocators.rest, formatBytes)}
+    foot={restText(profile.allocators.rest, 'allocation', formatBytes)}
   />
 );
