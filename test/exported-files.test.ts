@@ -1,12 +1,12 @@
 // Files that ranks of the SDK export, merged again: their report equals the report of the run itself.
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isSpan, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
 
@@ -204,6 +204,30 @@ describe('ranktrace export', () => {
     expect(lines.at(-1)).toBe('');
   });
 
+  it('Ctrl-C leaves no file', async () => {
+    const { code, stderr } = await runLine([
+      'simulate',
+      '--out',
+      directory,
+      '--run',
+      'long',
+      '--ranks',
+      '16',
+      '--steps',
+      '400',
+      '--seed',
+      '1',
+    ]);
+    expect(code, stderr).toBe(0);
+    const path = join(directory, 'long.csv');
+    const command = startCommand(['export', join(directory, 'long'), '--to', 'csv', '-o', path]);
+    while (!existsSync(`${path}.partial`)) await new Promise((resolve) => setTimeout(resolve, 5));
+    command.child.kill('SIGINT');
+    const ended = await command.ended;
+    expect([ended.code, ended.stdout, ended.stderr]).toEqual([1, '', 'ranktrace: Interrupted: nothing was written\n']);
+    expect(readdirSync(directory).filter((name) => name.startsWith('long.csv'))).toEqual([]);
+  });
+
   it('takes a part of the run, and leaves no file where there is nothing or the name is wrong', async () => {
     const path = join(directory, 'part.pftrace');
     const steps = (await report(folder)).steps as { step: number }[];
@@ -214,6 +238,10 @@ describe('ranktrace export', () => {
       [3],
       [0, 2],
     ]);
+    // Times count from the first step, as on the page: the steps of a GPU job are about 2 ms long.
+    const window = join(directory, 'window.pftrace');
+    expect((await runLine(['export', folder, '--to', 'perfetto', '--from', '1us', '--until', '1500us', '-o', window])).code).toBe(0);
+    expect((await report(window)).steps.map(({ step }: { step: number }) => step)).toEqual([steps[0]?.step]);
     for (const [args, what] of [
       [['--to', 'csv', '--ranks', '9', '-o', join(directory, 'none.csv')], 'None of the ranks of --ranks is in this run'],
       [['--to', 'csv', '--from', '900s', '-o', join(directory, 'none.csv')], 'There is no event in this part of the run'],

@@ -195,7 +195,11 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'a file (.gz is zipped), a directory, which ends in / or exists, or - for stdout; {rank} is the number of a rank',
     )
     .option('--steps <from-to>', 'what began in these steps, such as 300-400', stepRange)
-    .option('--from <time>', 'what overlaps the time from here on, as the page shows it: 1.5s, 300ms, 40us', traceTimeIn)
+    .option(
+      '--from <time>',
+      'what overlaps the time from here on, counted from the first step, as on the page: 1.5s, 300ms, 40us',
+      traceTimeIn,
+    )
     .option('--until <time>', 'and before this', traceTimeIn)
     .option('--ranks <list>', 'these ranks alone, such as 0-3,8', rankList)
     .addOption(whichRun)

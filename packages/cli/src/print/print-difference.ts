@@ -1,7 +1,7 @@
 // Two runs compared, as text: verdict, step times, and per kind of work what is slower, faster, added or gone, most costly first.
 
 import { type DifferenceKind, type NameDifference, printable, type RunDifference } from '@ranktrace/protocol';
-import { displayText } from '@ranktrace/trace';
+import { displayText, ranksText } from '@ranktrace/trace';
 import { signed } from '@ranktrace/trace/compare';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
@@ -164,6 +164,13 @@ function countText(count: number | undefined): string {
 
 function notes({ a, b, namesLeftOut }: RunDifference): string {
   const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps.'];
+  for (const { side, other, ranks } of [
+    { side: 'A', other: 'B', ranks: a.ownRanks },
+    { side: 'B', other: 'A', ranks: b.ownRanks },
+  ]) {
+    if (ranks.length > 0)
+      lines.push(`${other} lacks ${ranksText(ranks)} of ${side}: a difference may be one of the ranks, not of the runs.`);
+  }
   const leftOut = [
     { side: 'A', count: a.leftOut },
     { side: 'B', count: b.leftOut },
