@@ -181,6 +181,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.settled();
     expect(await page.rows.allTextContents()).toContain('Rank 0');
     expect((await page.ink()).part).toBeGreaterThan(0.1);
+    await page.frames(10);
+    await page.settled();
     await page.tab.picture('timeline');
     for (const text of ['nccl:', 'aten::mm', 'Memcpy']) {
       expect(await page.search(text), text).toBe(all.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase())).length);
@@ -438,6 +440,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
       ...((element as HTMLCanvasElement).getContext('2d')?.getImageData(2, (element as HTMLCanvasElement).height - 2, 1, 1).data ?? []),
     ]);
     expect(Math.max(red ?? 255, green ?? 255, blue ?? 255)).toBeLessThan(64);
+    await page.frames(10);
+    await page.settled();
     await page.tab.picture('timeline-dark');
     expect(page.tab.problems).toEqual([]);
   });
