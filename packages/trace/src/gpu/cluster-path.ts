@@ -51,8 +51,8 @@ interface Part {
   readonly row: number;
 }
 
-/** The path through the step of median length; undefined without a step that all ranks have, or with too many events. */
-export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined {
+/** The path through the step of median length; undefined without a step that all ranks have, or with too many events. Yields after each rank. */
+export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, DrawnPath | undefined> {
   const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
   const step = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
   if (step === undefined) return undefined;
@@ -67,13 +67,15 @@ export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined
   }
   let base = 0;
   const bases: number[] = [];
-  const paths = ranks.map(({ work }, rank) => {
+  const paths: RankPath[] = [];
+  for (const [rank, { work }] of ranks.entries()) {
     const { start, end } = work.steps.find(({ number }) => number === step) as WorkStep;
     const path = new RankPath(graph, work, start, end, { base, lastIn: lastIn[rank] as Float64Array, isComplete: true });
     bases.push(base);
     base += nodesOf(work);
-    return path;
-  });
+    paths.push(path);
+    yield;
+  }
   for (const parts of matched) {
     const last = parts.reduce((of, part) => (startOf(part) > startOf(of) ? part : of));
     const from = paths[last.rank] as RankPath;
