@@ -26,7 +26,10 @@ const gpuSteps = 3;
 export async function analyse(): Promise<(Figure | NotMeasured)[]> {
   return [
     await speed('64 ranks without devices', hostSources()),
-    await speed('8 ranks of a GPU job', gpuSources(Array.from({ length: gpuRanks }, (_, rank) => kinetoText(generateKineto(rank, gpuSteps))))),
+    await speed(
+      '8 ranks of a GPU job',
+      gpuSources(Array.from({ length: gpuRanks }, (_, rank) => kinetoText(generateKineto(rank, gpuSteps)))),
+    ),
     ...(await overRecordings('kineto/nanogpt-8rank', async (data) => {
       const texts = Array.from({ length: 8 }, (_, rank) =>
         gunzipSync(readFileSync(`${data}/kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`)),

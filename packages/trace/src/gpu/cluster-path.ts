@@ -15,6 +15,7 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
+import { type PathWorth, pathWorth } from './path-worth.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -38,6 +39,7 @@ export interface ClusterPath {
 export interface DrawnPath {
   readonly path: ClusterPath;
   readonly segments: PathSegments;
+  readonly worth: readonly PathWorth[];
 }
 
 export interface RankOfPath {
@@ -86,16 +88,17 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
       graph.add(edgeKinds.indexOf('kernel'), from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
     }
   }
-  return graph.edges === 0 ? undefined : summed(graph, paths, bases, ranks, step);
+  return graph.edges === 0 ? undefined : yield* summed(graph, paths, bases, ranks, step, matched);
 }
 
-function summed(
+function* summed(
   graph: PathGraph,
   paths: readonly RankPath[],
   bases: readonly number[],
   ranks: readonly RankOfPath[],
   step: number,
-): DrawnPath {
+  matched: readonly (readonly Part[])[],
+): Generator<void, DrawnPath> {
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
   const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
@@ -141,7 +144,9 @@ function summed(
     byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
     lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
   };
-  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
+  yield;
+  const worth = yield* pathWorth({ graph, paths, ranks, matched, rankOf, path });
+  return { worth, path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */

@@ -25,6 +25,8 @@ export const gpuLimits = {
   gpuPathEventsMax: 4_000_000,
   /** Names on one critical path in the summary: the ones with most time on it. */
   gpuPathLinesMax: 16,
+  /** Parts of the critical path whose worth is worked out, beside all of each bound; a run of the graph takes some ms a million events. */
+  gpuPathWorthMax: 8,
   /** Pieces of the critical path that a page draws: the longest ones; the rest is counted. */
   gpuPathSegmentsMax: 4096,
   /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */

@@ -84,6 +84,7 @@ export class GpuSink implements TraceSink {
       recommendations: advised,
       path,
       segments: drawn?.segments,
+      worth: drawn?.worth ?? [],
       leftOut: this.#record.leftOut,
       htaCompatible: this.#htaCompatible,
     };

@@ -11,6 +11,7 @@ import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } 
 import { type OpTable, opTable } from './op-table.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
 import type { PathSegments } from './path-segments.ts';
+import type { PathWorth } from './path-worth.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
 import type { RankRecord } from './record-work.ts';
 import {
@@ -88,6 +89,8 @@ export interface GpuSummary {
   readonly path: ClusterPath | undefined;
   /** The same in pieces, also for a single rank. */
   readonly segments?: PathSegments | undefined;
+  /** What each part of that path is worth, most first; empty without a path. */
+  readonly worth: readonly PathWorth[];
   /** Events that were left out at a limit. */
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */
