@@ -3,5 +3,4 @@
 export { GpuBlameSink } from './gpu-blame.ts';
 export { GpuSink } from './gpu-sink.ts';
 export type { GpuRank, GpuSummary } from './gpu-summary.ts';
-export type { PathWorth } from './path-worth.ts';
 export { evidenceText } from './recommendations.ts';
