@@ -2,7 +2,7 @@
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
 import type { CaptureResult } from '@ranktrace/protocol';
@@ -101,6 +101,14 @@ describe('over WebSocket', () => {
     expect(await count('select count(*) n from slice where name = "all_reduce"')).toBe(40);
     expect(await count('select count(*) n from flow')).toBeGreaterThan(0);
     expect(await count('select count(*) n from stats where severity in ("error", "data_loss") and value > 0')).toBe(0);
+
+    // The same file for a reader far away, and a trace of the run while it goes on.
+    const sent = await fetch(`${aggregator.address}/v1/captures/${run}/${basename(all.path)}`);
+    expect(Buffer.from(await sent.arrayBuffer()).equals(readFileSync(all.path))).toBe(true);
+    const live = (await (await fetch(`${aggregator.address}/v1/trace?run=${run}&ranks=1,3&format=json`)).json()) as {
+      traceEvents: { ph: string; pid: number }[];
+    };
+    expect(new Set(live.traceEvents.filter(({ ph }) => ph === 'X').map(({ pid }) => pid)).size).toBe(2);
 
     ranks[2]?.child.kill('SIGSTOP');
     const before = performance.now();

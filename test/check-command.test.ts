@@ -254,6 +254,8 @@ describe('ranktrace diff', () => {
     expect((await runLine(['diff', main, trace])).stdout).toMatch(/^backward .*slower$/m);
     for (const [args, what] of [
       [[main, join(directory, 'absent')], 'there is no such file or directory'],
+      [[main, directory], 'runs: name one with --run-b, of'],
+      [[main, trace, '--run-b', 'slow'], '--run-b chooses among the runs of a store'],
       [[main, slow, '--ranks', '9'], 'has none of the ranks of --ranks: it has 0, 1, 2, 3'],
       [[main, slow, '--steps', '500-600'], 'has no step from 500 to 600: it has steps 0 to 119'],
       [[main, slow, '--ranks', 'two'], 'It must be ranks and ranges of ranks, such as 0-3,8.'],

@@ -1,12 +1,12 @@
 // Files that ranks of the SDK export, merged again: their report equals the report of the run itself.
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isSpan, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { isSpan, type KinetoFileEvent, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
+import { runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
 
@@ -173,11 +173,15 @@ describe('ranktrace export', () => {
     const lines = ({ collectives }: { collectives: { collectives: Record<string, unknown>[] } }) =>
       collectives.collectives.map(({ op, group, count, incomplete, bytes, ranks }) => ({ op, group, count, incomplete, bytes, ranks }));
     expect(withoutTimes(lines(after))).toEqual(withoutTimes(lines(before)));
-    const events = (path: string): string[] =>
-      kinetoFileEvents(path)
-        .filter(isSpan)
-        .map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`)
-        .sort();
+    // Spans, and the arrows from calls of the driver to what they launched (of work launched before the file began, there is no call).
+    const events = (path: string): string[] => {
+      const all = kinetoFileEvents(path) as (KinetoFileEvent & { readonly id?: number })[];
+      const isArrow = ({ name, ph }: KinetoFileEvent, end: 's' | 'f'): boolean => name === 'ac2g' && ph === end;
+      const begun = new Set(all.filter((event) => isArrow(event, 's')).map(({ id }) => id));
+      const kept = all.filter((event) => isSpan(event) || (isArrow(event, 'f') && begun.has(event.id)));
+      expect(begun.size).toBeGreaterThan(50);
+      return kept.map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`).sort();
+    };
     expect(events(join(to, 'rank1.pt.trace.json.gz'))).toEqual(events(paths[1] as string));
   });
 
@@ -204,6 +208,30 @@ describe('ranktrace export', () => {
     expect(lines.at(-1)).toBe('');
   });
 
+  it('Ctrl-C leaves no file', async () => {
+    const { code, stderr } = await runLine([
+      'simulate',
+      '--out',
+      directory,
+      '--run',
+      'long',
+      '--ranks',
+      '16',
+      '--steps',
+      '400',
+      '--seed',
+      '1',
+    ]);
+    expect(code, stderr).toBe(0);
+    const path = join(directory, 'long.csv');
+    const command = startCommand(['export', join(directory, 'long'), '--to', 'csv', '-o', path]);
+    while (!existsSync(`${path}.partial`)) await new Promise((resolve) => setTimeout(resolve, 5));
+    command.child.kill('SIGINT');
+    const ended = await command.ended;
+    expect([ended.code, ended.stdout, ended.stderr]).toEqual([1, '', 'ranktrace: Interrupted: nothing was written\n']);
+    expect(readdirSync(directory).filter((name) => name.startsWith('long.csv'))).toEqual([]);
+  });
+
   it('takes a part of the run, and leaves no file where there is nothing or the name is wrong', async () => {
     const path = join(directory, 'part.pftrace');
     const steps = (await report(folder)).steps as { step: number }[];
@@ -214,6 +242,10 @@ describe('ranktrace export', () => {
       [3],
       [0, 2],
     ]);
+    // Times count from the first step, as on the page: the steps of a GPU job are about 2 ms long.
+    const window = join(directory, 'window.pftrace');
+    expect((await runLine(['export', folder, '--to', 'perfetto', '--from', '1us', '--until', '1500us', '-o', window])).code).toBe(0);
+    expect((await report(window)).steps.map(({ step }: { step: number }) => step)).toEqual([steps[0]?.step]);
     for (const [args, what] of [
       [['--to', 'csv', '--ranks', '9', '-o', join(directory, 'none.csv')], 'None of the ranks of --ranks is in this run'],
       [['--to', 'csv', '--from', '900s', '-o', join(directory, 'none.csv')], 'There is no event in this part of the run'],

@@ -1,8 +1,9 @@
 // Attacks of a trace on the page: it may not run code, hide, or break the page by being empty, tiny, a month long, incomplete or of an unknown clock
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type StartedBrowser, startBrowser } from './setup/browser.ts';
 import {
@@ -16,6 +17,7 @@ import {
 } from './setup/hostile-runs.ts';
 import { type ServedPage, startView, storeRun } from './setup/viewed-runs.ts';
 import { ViewerPage } from './setup/viewer-page.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-hostile-'));
 const kineto = join(directory, 'rank0.json.gz');
@@ -92,6 +94,33 @@ describe('names that want to be something else', () => {
     await tab.getByRole('tab', { name: 'Flame graph' }).click();
     await tab.locator('[data-node]').nth(1).waitFor();
     await expectUnharmed(page);
+  });
+
+  it.each(['rank0', 'hostile'])('%s: they are text in the file of report --html, too', async (run) => {
+    const file = join(directory, `${run}.html`);
+    const input = run === 'rank0' ? [kineto] : [join(directory, 'runs'), '--run', run];
+    const { code, stderr } = await runLine(['report', ...input, '--html', '-o', file]);
+    expect(code, stderr).toBe(0);
+    expect(statSync(file).size).toBeLessThan(2 << 20);
+    await using tab = await browser.open(pathToFileURL(file).href);
+    await tab.page.locator('.report h1').waitFor();
+    for (const more of await tab.page.getByRole('button', { name: /^(As a table|Next|Figures of)/ }).all()) await more.click();
+    expect(tab.problems).toEqual([]);
+    expect(await tab.page.evaluate('window.wasRun')).toBeFalsy();
+    // Its own script, its data and its style, and nothing else.
+    expect(await tab.page.locator('script').count()).toBe(2);
+    expect(await tab.page.locator('style').count()).toBe(1);
+    expect(await tab.page.locator('img, iframe, object, embed, link, a[href]').count()).toBe(0);
+    const text = await tab.page.evaluate(() => document.getElementById('page')?.textContent ?? '');
+    expect(/[\p{Bidi_Control}\p{Cc}]/u.test(text.replaceAll(/\s/g, ''))).toBe(false);
+    expect(readFileSync(file, 'utf8')).not.toContain('<img src=x');
+    // The policy holds: a script that is not its own does not run.
+    await tab.page.evaluate(() => {
+      const added = document.createElement('script');
+      added.textContent = 'window.wasRun = 1';
+      document.body.append(added);
+    });
+    expect(await tab.page.evaluate('window.wasRun')).toBeFalsy();
   });
 
   it('a name of a megabyte is cut where it is shown, and costs the page no more than that', async () => {

@@ -1,10 +1,12 @@
 // The page on recorded runs, in a real Chromium: 8 ranks on GPUs, a planted straggler, two runs side by side, 1024 ranks. The test
 // compares it with the files themselves, and with the truth beside them.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { violationsOn } from './setup/axe.ts';
 import { type StartedBrowser, startBrowser, type TabOptions } from './setup/browser.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { gpuJobPageCases } from './setup/gpu-job-page.ts';
@@ -97,6 +99,7 @@ describe('two runs', () => {
     const slow = page.tab.page.locator('.compare-names tbody tr').filter({ hasText: /^forwardop/ });
     await slow.waitFor();
     expect(await slow.textContent()).toMatch(/slower.*1: \+\d/);
+    expect(await violationsOn(page.tab.page)).toEqual([]);
     await page.tab.picture('compare');
     await page.tab.page.getByRole('tab', { name: 'Timelines' }).click();
     await page.settled();
@@ -131,6 +134,21 @@ describe('1024 ranks', () => {
     await page.settled();
     expect(await page.tab.page.locator('.row-marked .row-label').allTextContents()).toEqual(['Rank 700']);
     expect(page.tab.problems).toEqual([]);
+  });
+
+  it('are one file of a few MB with report --html, in which the planted rank is marked', async () => {
+    const file = join(directory, 'large.html');
+    const { code, stderr } = await runCommand(['report', join(directory, 'large'), '--html', '-o', file]);
+    expect(code, stderr).toBe(0);
+    expect(statSync(file).size).toBeLessThan(6 << 20);
+    await using tab = await browser.open(pathToFileURL(file).href);
+    await tab.page.locator('.heat-canvas').waitFor();
+    expect(await tab.page.locator('.heat-controls').getByLabel('Cells').inputValue()).toBe('own');
+    // Its row is on top of the map: the cells that stand out most are all of rank 700.
+    await tab.page.locator('.heat-map').getByRole('button', { name: 'As a table' }).click();
+    const cells = tab.page.getByRole('table', { name: /^The 50 cells of the heat map/ }).locator('tbody tr');
+    expect(new Set(await cells.locator('td').nth(0).allTextContents())).toEqual(new Set(['700']));
+    expect(tab.problems).toEqual([]);
   });
 
   it('opens those that stand out, folds the others, and makes elements only of what is in view', async () => {

@@ -1,12 +1,14 @@
 // Compares the page of a GPU job's files with the files themselves.
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { violationsOn } from './axe.ts';
 import type { StartedBrowser, TabOptions } from './browser.ts';
 import { isInstant, isSpan, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
 import { type ServedPage, startView } from './viewed-runs.ts';
 import { ViewerPage } from './viewer-page.ts';
+import { runLine } from './warm-command.ts';
 
 export interface GpuJobOnDisk {
   readonly browser: StartedBrowser;
@@ -22,7 +24,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   let view: ServedPage;
   beforeAll(async () => {
     const { folder, files } = jobOf();
-    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || isInstant(event));
+    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || (isInstant(event) && event.name !== '[memory]'));
     ranks = files.map((_, rank) => `${rank}`);
     view = await startView([folder]);
     await view.command.said('indexed');
@@ -46,15 +48,131 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.frames(10);
     expect((await page.ink(heat)).colours).toBeGreaterThan(8);
     await page.analysed();
-    const gpus = page.tab.page.locator('.gpu-bars button.phase-row');
+    const gpus = page.tab.page.locator('.gpu-bars .phase-row');
     expect(await gpus.count()).toBe(Math.min(8, ranks.length));
-    for (const about of await gpus.allTextContents()) {
-      expect(about).toMatch(/^rank \d+[\d.]+\s% busy: compute [\d.]+\s\S+, .*Show in the timeline$/);
+    for (const about of await gpus.locator('button.is-link').allTextContents()) {
+      expect(about).toMatch(/^rank \d+: compute [\d.]+\s\S+, .*Show in the timeline$/);
     }
+    // A rank unfolds: its parts with their times, and its kernels.
+    await gpus
+      .first()
+      .getByRole('button', { name: /^Figures of rank/ })
+      .click();
+    expect(await page.text(page.tab.page.locator('.gpu-figures').first())).toMatch(
+      /^compute ?[\d.]+ \S+ \([\d.]+ %\).*kernels ?.+ [\d.]+ (µs|ms)$/,
+    );
     const shares = (await gpus.locator('.phase-excess').allTextContents()).map((text) => Number(/^([\d.]+) % busy$/.exec(text)?.[1]));
     expect(shares).toEqual([...shares].sort((a, b) => a - b));
     await page.tab.picture('overview');
     expect(page.tab.problems).toEqual([]);
+  });
+
+  it('sums up operators and kernels as the files have them, and leads from a line to its longest event', async () => {
+    await using page = await open(`${view.address}#/profile`);
+    const { page: tab } = page.tab;
+    const rows = tab.locator('.profile .data-table tbody tr');
+    await rows.first().waitFor();
+    await page.tab.picture('profile');
+    await tab.getByRole('tab', { name: 'Operators' }).click();
+    const mm = tab.locator('.profile tbody tr').filter({ hasText: /^aten::mm\d/ });
+    const cells = await mm.locator('td').allTextContents();
+    expect(Number(cells[1]?.replaceAll(/\D/g, ''))).toBe(all.filter(({ name, cat }) => name === 'aten::mm' && cat === 'cpu_op').length);
+    await page.tab.picture('operators');
+    await tab.getByRole('tab', { name: 'Kernels' }).click();
+    const kernels = all.filter(({ cat, ph }) => cat === 'kernel' && ph === 'X');
+    const saving = tab.waitForEvent('download');
+    await tab.getByRole('button', { name: 'CSV of Kernels', exact: true }).click();
+    const download = await saving;
+    expect(download.suggestedFilename()).toBe('kernels.csv');
+    const [head, ...lines] = readFileSync(await download.path(), 'utf8')
+      .trimEnd()
+      .split('\r\n');
+    expect(head).toMatch(/^Kernel,Kind,Calls,Total \(ns\),/);
+    const calls = lines.map((line) => Number(/^(?:"(?:[^"]|"")*"|[^,]*),\w+,(\d+),/.exec(line)?.[1]));
+    expect(calls.reduce((sum, count) => sum + count, 0)).toBe(kernels.length);
+    // Of one rank alone.
+    await tab.locator('.profile-rank select').selectOption('1');
+    await tab.getByRole('table', { name: 'Kernels of rank 1', exact: true }).waitFor();
+    const name = await tab
+      .getByRole('table', { name: 'Kernels of rank 1', exact: true })
+      .locator('tbody button')
+      .first()
+      .getAttribute('title');
+    await tab.getByRole('table', { name: 'Kernels of rank 1', exact: true }).locator('tbody button').first().click();
+    await page.panel.locator('.facts').waitFor();
+    expect(await page.fact('Where').textContent()).toContain('rank 1 ');
+    expect(name).toContain('show the longest in the timeline');
+    await expect.poll(() => tab.url()).toMatch(/sel=\d+\.\d+/);
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('colours ranks by own work, waiting, busy GPUs or a phase', async () => {
+    await using page = await open(view.address);
+    await page.sentence.waitFor();
+    await page.analysed();
+    const { page: tab } = page.tab;
+    const cells = tab.locator('.heat-controls').getByLabel('Cells');
+    expect(await cells.inputValue()).toBe('own');
+    const heat = tab.locator('.heat-map');
+    for (const measure of ['own', 'waiting', 'busy', 'mean']) {
+      await cells.selectOption(measure);
+      await page.frames(5);
+      const box = await heat.locator('canvas').boundingBox();
+      await tab.mouse.move((box?.x ?? 0) + (box?.width ?? 0) / 2, (box?.y ?? 0) + (box?.height ?? 0) / 2);
+      await expect
+        .poll(() => heat.locator('.heat-reading').textContent(), { message: measure })
+        .toMatch(/^Rank \d+, steps? [\d–]+: .*[\d.]+\s(µs|ms), [+−]?[\d.]+\s%/);
+    }
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('is one file that needs nothing else: report --html', async () => {
+    const { folder, browser } = jobOf();
+    const file = `${folder}-report.html`;
+    const { code, stdout, stderr } = await runLine(['report', folder, '--html', '-o', file]);
+    expect({ code, stdout }, stderr).toEqual({ code: 0, stdout: '' });
+    expect(statSync(file).size).toBeLessThan(1 << 20);
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await using tab = await browser.open(pathToFileURL(file).href, { colorScheme });
+      const requests: string[] = [];
+      tab.page.on('request', (request) => requests.push(request.url()));
+      await tab.page.reload();
+      await tab.page.locator('.report h1').waitFor();
+      await tab.page.waitForTimeout(300);
+      expect(requests).toEqual([pathToFileURL(file).href]);
+      const titles = (await tab.page.locator('.card > h2').allTextContents()).join('\n');
+      for (const title of [
+        'Findings',
+        'Step time',
+        'Each rank',
+        'What the GPUs did',
+        'What to change',
+        'Critical path',
+        'Idle time',
+        'Operators',
+        'Kernels',
+        'Memory',
+        'Communication',
+        'Ranks',
+      ]) {
+        expect(titles).toContain(title);
+      }
+      expect(await tab.page.locator('.report .card button', { hasText: 'rank 0' }).count()).toBe(0);
+      expect(await violationsOn(tab.page)).toEqual([]);
+      expect(tab.problems).toEqual([]);
+      if (colorScheme === 'light') await tab.picture('report');
+      // The figures are those of the page.
+      if (colorScheme === 'light') {
+        await using page = await open(view.address);
+        await page.sentence.waitFor();
+        await page.analysed();
+        const plain = (text: string | null): string => (text ?? '').replaceAll(/\s+/g, ' ').trim();
+        expect(plain(await tab.page.locator('.overview-sentence').textContent())).toBe(await page.text(page.sentence));
+        expect(await tab.page.locator('.gpu-bars .phase-excess').allTextContents()).toEqual(
+          await page.tab.page.locator('.gpu-bars .phase-excess').allTextContents(),
+        );
+      }
+    }
   });
 
   it('draws every rank, and finds every event by its name', async () => {
@@ -160,7 +278,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   });
 
   it('has a line for each rank with its GPU, and opens to streams first; layers can be hidden, and a link keeps that', async () => {
-    await using page = await open(view.address);
+    // So low that the rows of one rank do not fit.
+    await using page = await open(view.address, { height: 480 });
     await page.show('Timeline');
     await page.settled();
     expect(await page.rows.allTextContents()).toEqual(ranks.map((rank) => `Rank ${rank}`));
@@ -199,7 +318,6 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await launches.getByRole('button').first().click();
     await page.tab.page.waitForFunction(() => document.querySelector('.launches h3')?.textContent === 'Launched by');
     expect(await page.fact('kernel').or(page.panel.locator('h2')).first().textContent()).not.toBe('');
-    await page.tab.picture('launched-by');
     expect(page.tab.problems).toEqual([]);
   });
 
@@ -251,7 +369,6 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     // Half of a small window is left for lanes.
     const lanes = await other.canvas.boundingBox();
     expect(lanes?.height).toBeGreaterThanOrEqual(320 + 26);
-    await other.tab.picture('timeline-small');
     expect(other.tab.problems).toEqual([]);
   });
 
@@ -304,6 +421,12 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await check('critical path');
     await page.show('Compare');
     await check('compare');
+    await page.show('Profile');
+    for (const title of ['GPUs', 'Operators', 'Kernels', 'Memory', 'Modules', 'Communication']) {
+      await tab.getByRole('tab', { name: title }).click();
+      await tab.locator('.profile .card').first().waitFor();
+      await check(title);
+    }
     expect(found).toEqual([]);
   });
 

@@ -30,7 +30,7 @@ export class ViewerPage {
     return ((await of.textContent()) ?? '').replaceAll(/\s+/g, ' ').trim();
   }
 
-  async show(view: 'Overview' | 'Timeline' | 'Compare'): Promise<void> {
+  async show(view: 'Overview' | 'Timeline' | 'Compare' | 'Profile'): Promise<void> {
     await this.tab.page.getByRole('navigation', { name: 'Views' }).getByRole('button', { name: view }).click();
   }
 

@@ -195,7 +195,11 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'a file (.gz is zipped), a directory, which ends in / or exists, or - for stdout; {rank} is the number of a rank',
     )
     .option('--steps <from-to>', 'what began in these steps, such as 300-400', stepRange)
-    .option('--from <time>', 'what overlaps the time from here on, as the page shows it: 1.5s, 300ms, 40us', traceTimeIn)
+    .option(
+      '--from <time>',
+      'what overlaps the time from here on, counted from the first step, as on the page: 1.5s, 300ms, 40us',
+      traceTimeIn,
+    )
     .option('--until <time>', 'and before this', traceTimeIn)
     .option('--ranks <list>', 'these ranks alone, such as 0-3,8', rankList)
     .addOption(whichRun)
@@ -206,7 +210,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'after',
       `
   kineto    a file for each rank as torch.profiler writes it, for HTA, TensorBoard and torch's own tools: rank<N>.pt.trace.json.gz in
-            a directory, or the name with {rank} in it; times are those of the trace, with clocks corrected
+            a directory, or the name with {rank} in it, 256 at a time; times are those of the trace, with clocks corrected
   chrome    one JSON file for chrome://tracing and others
   perfetto  one .pftrace, as merge writes it
   folded    nested spans as collapsed stacks, for FlameGraph and speedscope; self times in ns
@@ -237,6 +241,8 @@ A file has its name only when it is whole: Ctrl-C leaves none.`,
     .addOption(memoryOption())
     .option('--hta-compatible', 'figures of GPUs by the conventions of Holistic Trace Analysis (docs/gpu.md)')
     .option(...json)
+    .option('--html', 'one page for a browser, with charts and tables, that needs nothing but its file')
+    .option('-o, --output <file>', 'file of --html (default: stdout)')
     .addHelpText(
       'after',
       `
@@ -265,6 +271,7 @@ verdictSteps are those of the verdict.`,
         'ranktrace report ranktrace-out/night-42',
         'ranktrace report ranktrace-out/night-42 --steps 300-400',
         'ranktrace report rank*.json.gz --json | jq .findings',
+        'ranktrace report rank*.json.gz --html -o report.html',
       ),
     )
     .action(async (inputs: string[], options) => done(await report(inputs, options)));

@@ -152,6 +152,7 @@ export type {
   ProfilePathLine,
   ProfilePlace,
   ProfileTable,
+  ReportPage,
   RunProfile,
 } from './view-profile.ts';
 export {

@@ -64,6 +64,8 @@ export interface NameDifference {
 export interface ComparedRun {
   readonly run: string;
   readonly ranks: number;
+  /** Ranks that the other run lacks, the first few of them: nothing of theirs is compared rank by rank. */
+  readonly ownRanks: readonly number[];
   readonly steps: number;
   /** Steps with detail: names compare over these. 0: none was recorded in steps, so the whole recording counts as one. */
   readonly detailSteps: number;

@@ -4,6 +4,8 @@
 //
 // Invariant: a table holds its lines with most time, and `rest` sums up the others, so that a table adds up to everything.
 
+import type { HeatCells, Overview, RunModel } from './view-messages.ts';
+
 /** The longest event behind a line: the place that its link shows. */
 export interface ProfilePlace {
   readonly rank: number;
@@ -185,4 +187,18 @@ export interface RunProfile {
   readonly advice: readonly ProfileAdvice[];
   /** Events that the analyses left out at a limit. */
   readonly leftOut: number;
+}
+
+/** Everything that a report's file shows (`ranktrace report --html`). */
+export interface ReportPage {
+  readonly run: string;
+  /** Names of the files or the directory that it is made of. */
+  readonly input: string;
+  /** Of ranktrace. */
+  readonly version: string;
+  readonly model: Pick<RunModel, 'worldSize' | 'unixEpoch' | 'from' | 'until' | 'live' | 'processes'>;
+  readonly overview: Overview;
+  /** Cells of the heat map by measures beside lengths of steps (`own`, `phase forward`), the most telling one first. */
+  readonly heat: readonly { readonly measure: string; readonly rows: HeatCells['rows'] }[];
+  readonly profile: RunProfile | null;
 }

@@ -20,6 +20,15 @@ test('what is firing comes first, with its place on the timeline; what is over i
   ]);
 });
 
+test('an alert names the trace of its steps once that is written', () => {
+  const capture = (state: 'pending' | 'written', path: string | null) => ({
+    ...{ state, path, fromStep: 1184, toStep: 1248, ranks: [0], ranksMissing: [], text: '' },
+  });
+  const written = makeAlert({ id: 'one', capture: capture('written', 'captures/steps-1184-1248.pftrace') });
+  const pending = makeAlert({ id: 'two', capture: capture('pending', null) });
+  expect(alertFindings([written, pending], []).map((finding) => finding.capture)).toEqual([undefined, 'steps-1184-1248.pftrace']);
+});
+
 test('there are no more than a page can show', () => {
   expect(
     alertFindings(

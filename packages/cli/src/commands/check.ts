@@ -76,7 +76,11 @@ function formatOf({ format, json }: CheckOptions): CheckFormat {
 async function readBaseline(paths: readonly string[], options: CheckOptions, signal: AbortSignal): Promise<RecordedSteps> {
   const saved = paths.find(isSavedSteps);
   if (saved === undefined)
-    return recordedSteps(paths, { run: options.baselineRun, allowMixed: options.allowMixed, memory: options.memory }, signal);
+    return recordedSteps(
+      paths,
+      { run: options.baselineRun, runOption: '--baseline-run', allowMixed: options.allowMixed, memory: options.memory },
+      signal,
+    );
   if (paths.length > 1) throw new CliError('bad_usage', `"${saved}" is a saved baseline: give it alone, got ${paths.length} inputs`);
   if (options.baselineRun !== undefined) {
     throw new CliError('bad_usage', `--baseline-run chooses among the runs of a store: "${saved}" is a saved baseline of one`);

@@ -10,7 +10,7 @@ import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
 
-export interface DiffOptions extends Omit<InputOptions, 'run'> {
+export interface DiffOptions extends Omit<InputOptions, 'run' | 'runOption'> {
   readonly runA?: string | undefined;
   readonly runB?: string | undefined;
   /** Share: 0.03 is 3 %. */
@@ -29,8 +29,8 @@ const textRows = 20;
 
 export async function diff(a: string, b: string, options: DiffOptions): Promise<number> {
   using interrupt = abortOnInterrupt();
-  const before = await timesOf(a, options.runA, options, interrupt);
-  const after = await timesOf(b, options.runB, options, interrupt);
+  const before = await timesOf(a, { run: options.runA, runOption: '--run-a' }, options, interrupt);
+  const after = await timesOf(b, { run: options.runB, runOption: '--run-b' }, options, interrupt);
   const difference = compareRuns(before, after, options.failOn);
   if (options.json === true) {
     const names = chosenNames(difference, options);
@@ -45,9 +45,14 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
   return difference.verdict === 'slower' ? 1 : 0;
 }
 
-async function timesOf(path: string, run: string | undefined, options: DiffOptions, { signal }: Interrupt): Promise<RunTimes> {
+async function timesOf(
+  path: string,
+  chosen: Pick<InputOptions, 'run' | 'runOption'>,
+  options: DiffOptions,
+  { signal }: Interrupt,
+): Promise<RunTimes> {
   const { allowMixed, memory, steps, ranks } = options;
-  using opened = await openRun([path], { run, allowMixed, memory });
+  using opened = await openRun([path], { ...chosen, allowMixed, memory });
   const hasRank = (rank: number): boolean => ranks?.some(({ first, last }) => rank >= first && rank <= last) ?? true;
   const sink = new RunTimesSink({ hasRank, steps });
   const { header, summary } = await mergeAndReport(opened.input, undefined, [sink], signal).catch((error: unknown) => {
@@ -69,5 +74,6 @@ async function timesOf(path: string, run: string | undefined, options: DiffOptio
   }
   if (times.names.length === 0 && times.summary.stepCount === 0)
     throw new CliError('bad_input', `"${path}" holds nothing to compare: no steps and no spans`);
-  return times;
+  // Files of other programs name no run: what was typed distinguishes A from B.
+  return opened.kind === 'store' ? times : { ...times, run: path };
 }

@@ -3,12 +3,14 @@
 
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { type MergeInput, mergeStored } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
 import {
   chromeWriter,
   csvWriter,
   foldedWriter,
   type ProcessTotals,
+  StepTimesSink,
   type TraceEvent,
   type TraceHeader,
   type TraceLane,
@@ -35,7 +37,7 @@ export interface ExportOptions extends InputOptions {
   /** A file, a directory, or `-` for stdout. */
   readonly output: string;
   readonly steps?: StepRange | undefined;
-  /** Trace time, ns. */
+  /** ns from the first step, as the page shows times; without steps, trace time. */
   readonly from?: number | undefined;
   readonly until?: number | undefined;
   readonly ranks?: readonly StepRange[] | undefined;
@@ -66,9 +68,12 @@ export async function exportRun(inputs: readonly string[], options: ExportOption
   using interrupt = abortOnInterrupt();
   const files: ExportFiles = isPipe ? new StandardOutput() : new NamedFiles(namesOf(output, to, opened.run));
   const hasRank = (rank: number): boolean => ranks?.some(({ first, last }) => rank >= first && rank <= last) ?? true;
-  const writer = to === 'kineto' ? new KinetoExport(files) : writers[to](files.open(undefined));
-  const window = new WindowSink(new KnownRanks(writer, options.ranks !== undefined), { from, until, hasRank });
   try {
+    const zero = from === undefined && until === undefined ? 0 : await zeroOf(opened.input, interrupt.signal);
+    const since = from === undefined ? undefined : from + zero;
+    const before = until === undefined ? undefined : until + zero;
+    const writer = to === 'kineto' ? new KinetoExport(files) : writers[to](files.open(undefined));
+    const window = new WindowSink(new KnownRanks(writer, options.ranks !== undefined), { from: since, until: before, hasRank });
     await mergeAndReport(opened.input, undefined, [window], interrupt.signal, steps, () => files.drained());
     if (window.events === 0) throw new CliError('bad_input', 'There is no event in this part of the run: nothing was written');
     const written = await files.commit();
@@ -84,6 +89,15 @@ export async function exportRun(inputs: readonly string[], options: ExportOption
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: nothing was written${isPipe ? ' to its end' : ''}`);
     throw error;
   }
+}
+
+/** The trace time that the page counts times from: the first step of any rank. */
+async function zeroOf(input: MergeInput, signal: AbortSignal): Promise<number> {
+  const sink = new StepTimesSink(0, Number.MAX_SAFE_INTEGER);
+  // The merge that follows reports what cannot be read.
+  await mergeStored(input, [sink], { signal, onUnreadable: () => {}, onSkipped: () => {} });
+  const starts = [...sink.times.values()].map(({ from }) => from);
+  return starts.length === 0 ? 0 : starts.reduce((first, start) => Math.min(first, start));
 }
 
 /** Ends an export before its first event where none of the ranks of `--ranks` is in the run. */

@@ -1,9 +1,11 @@
 // `ranktrace report INPUT…`: shows where the time of a run went, between its ranks: steps, blame, GPUs, clocks, collectives, remote calls, open work.
 // It covers the whole run, or with `--steps` a stretch of it.
 
+import { basename, resolve } from 'node:path';
 import { CollectiveSink, clockReport, hangs, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
+import { ReportDataSink } from '@ranktrace/trace/timeline';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { blameData, formatBlame } from '../print/print-blame.ts';
@@ -15,6 +17,7 @@ import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { alertFinding, matchAlerts, storedAlerts } from '../print/report-alerts.ts';
+import { reportPage, writeReportPage } from '../print/report-page.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
@@ -25,11 +28,26 @@ export interface ReportOptions extends InputOptions {
   readonly json?: boolean;
   /** Figures of GPUs by the conventions of Holistic Trace Analysis. */
   readonly htaCompatible?: boolean;
+  /** As one file for a browser, in `output`, or on stdout. */
+  readonly html?: boolean;
+  readonly output?: string;
 }
 
 export async function report(inputs: readonly string[], options: ReportOptions): Promise<number> {
+  checkOptions(options);
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
+  if (options.html === true) {
+    const data = new ReportDataSink();
+    const merged = await mergeAndReport(opened.input, undefined, [data], interrupt.signal, options.steps);
+    const about = {
+      run: opened.kind === 'store' ? opened.run : titleOf(inputs),
+      input: inputs.map((path) => basename(path)).join(', '),
+      steps: options.steps,
+    };
+    writeReportPage(reportPage(about, data.data, merged.findings), options.output);
+    return 0;
+  }
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
   const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
   const deviceBlame = new GpuBlameSink(gpus);
@@ -79,4 +97,20 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   ];
   print(blocks.filter((block) => block !== '').join('\n\n'));
   return 0;
+}
+
+/** Files have no run's name: `nanogpt-8rank`, `rank0.json.gz and 7 more`. */
+const titleOf = ([first = '', ...others]: readonly string[]): string =>
+  `${basename(resolve(first))}${others.length === 0 ? '' : ` and ${others.length} more`}`;
+
+/** Throws CliError `bad_usage` for options that have no effect together. */
+function checkOptions({ html, json, htaCompatible, output }: ReportOptions): void {
+  const refuse = (what: string): never => {
+    throw new CliError('bad_usage', what);
+  };
+  if (html !== true && output !== undefined) refuse('--output is the file of --html: other reports go to stdout');
+  if (html !== true) return;
+  if (json === true) refuse('--html and --json are two reports: choose one');
+  if (htaCompatible === true) refuse('--hta-compatible has no effect on --html');
+  if (output === undefined && process.stdout.isTTY) refuse('--html needs a file: -o report.html');
 }

@@ -27,6 +27,8 @@ export interface Input {
   readonly path: string;
   /** Files to open: the path itself, or the files of a directory. */
   readonly files: readonly string[];
+  /** Traces in a directory that are of another kind, and left out. */
+  readonly strays?: readonly string[];
   /** Whether it is a directory: stray files in it are left out, while a named file of the wrong kind is an error. */
   readonly isDirectory: boolean;
 }
@@ -73,7 +75,7 @@ function inputOf(path: string): Input {
   const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
   if (traces.length > 0) return directory('perfetto', traces);
   const timelines = jsonFiles.filter((file) => looksLikeNdtimeline(beginningOf(file)));
-  if (timelines.length > 0) return directory('ndtimeline', timelines);
+  if (timelines.length > 0) return { ...directory('ndtimeline', timelines), strays: jsonFiles.filter((file) => !timelines.includes(file)) };
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
 }
 

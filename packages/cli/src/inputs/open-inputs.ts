@@ -27,6 +27,8 @@ import { openZipkinFile } from './zipkin-file.ts';
 export interface InputOptions {
   /** `--run`: selects one of several runs in a store. */
   readonly run?: string | undefined;
+  /** The option that `run` came from, for messages; default `--run`. */
+  readonly runOption?: string | undefined;
   /** `--allow-mixed`: accepts torch.profiler files of several jobs as one. */
   readonly allowMixed?: boolean | undefined;
   /** `--memory`: bound for reading, bytes. */
@@ -68,8 +70,9 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     throw new CliError('bad_usage', `Inputs must be of one kind: ${both}`);
   }
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const budget = readBudget(inputs, options.memory);
-  if (kind === 'store') return openStore(paths, options.run, budget);
+  if (kind === 'store') return openStore(paths, options, budget);
   const none = { stored: [], directories: [], profiles: [], budget, [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
     const { run = torchRun, profiles, sources, [Symbol.dispose]: close } = await openTorchJob(inputs, options.allowMixed === true, budget);
@@ -100,24 +103,29 @@ export async function openTorchTable(paths: readonly string[], options: InputOpt
 }
 
 /** Rejects options that have no effect on the kinds of `inputs`. Throws CliError `bad_usage`. */
-function refuseWithoutEffect(inputs: readonly Input[], { run, allowMixed }: InputOptions): void {
+function refuseWithoutEffect(inputs: readonly Input[], { run, runOption = '--run', allowMixed }: InputOptions): void {
   const [{ path, kind }] = inputs as readonly [Input, ...Input[]];
   const isOf = (wanted: InputKind): boolean => inputs.some((input) => input.kind === wanted);
   if (run !== undefined && !isOf('store')) {
-    throw new CliError('bad_usage', `--run chooses among the runs of a store: "${path}" is ${kindNames[kind]}`);
+    throw new CliError('bad_usage', `${runOption} chooses among the runs of a store: "${path}" is ${kindNames[kind]}`);
   }
   if (allowMixed === true && !isOf('torch')) {
     throw new CliError('bad_usage', `--allow-mixed is about torch.profiler files: "${path}" is ${kindNames[kind]}`);
   }
 }
 
+function sayStrays(inputs: readonly Input[]): void {
+  for (const { kind, strays = [] } of inputs)
+    for (const path of strays) say(`left out "${path}": it is not ${kindNames[kind]}, as others beside it are`);
+}
+
 /** Opens a run of the store in `paths`. */
-function openStore(paths: readonly string[], run: string | undefined, budget: ReadBudget): RunInput {
+function openStore(paths: readonly string[], { run, runOption = '--run' }: InputOptions, budget: ReadBudget): RunInput {
   const log = openBatchLog(paths);
   try {
     for (const notice of log.notices) say(notice);
     if (run === undefined && log.runs.length > 1) {
-      throw new CliError('bad_usage', `${quoted(paths)} holds ${log.runs.length} runs: name one with --run, of ${quoted(log.runs)}`);
+      throw new CliError('bad_usage', `${quoted(paths)} holds ${log.runs.length} runs: name one with ${runOption}, of ${quoted(log.runs)}`);
     }
     const chosen = run ?? log.runs[0];
     if (chosen === undefined) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
@@ -144,6 +152,7 @@ function directoriesOf(paths: readonly string[], run: string): string[] {
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
   const inputs = inputsOf(paths);
   refuseWithoutEffect(inputs, options);
+  sayStrays(inputs);
   const opened = new OpenedRuns(readBudget(inputs, options.memory));
   try {
     for (const group of groupsOf(inputs)) await openGroup(group, options, opened);

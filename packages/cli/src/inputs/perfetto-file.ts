@@ -3,10 +3,11 @@
 import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, statSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { createGunzip } from 'node:zlib';
+import { constants, createGunzip } from 'node:zlib';
 import { type ReadBudget, TraceError } from '@ranktrace/trace';
 import { type PerfettoTrace, readPerfetto } from '@ranktrace/trace/perfetto';
 import { CliError } from '../terminal/errors.ts';
+import { say } from '../terminal/output.ts';
 import { isGzip } from './file-beginning.ts';
 import { ofFile } from './read-memory.ts';
 
@@ -32,12 +33,29 @@ export async function openPerfettoFile(path: string, budget: ReadBudget): Promis
       closeSync(file);
       file = unzipped;
     }
-    return { trace: readPerfetto(() => chunksOf(file), budget), [Symbol.dispose]: () => closeSync(file) };
+    const trace = readPerfetto(() => chunksOf(file), budget);
+    if (trace.stopped !== undefined) say(`"${path}": read only its beginning: ${trace.stopped}`);
+    return { trace: naming(path, trace), [Symbol.dispose]: () => closeSync(file) };
   } catch (error) {
     closeSync(file);
     if (error instanceof TraceError) throw ofFile(path, error);
     throw error;
   }
+}
+
+/** The trace, with errors of its events that name the file. */
+function naming(path: string, { header, stopped, events }: PerfettoTrace): PerfettoTrace {
+  return {
+    header,
+    stopped,
+    *events(sink) {
+      try {
+        return yield* events(sink);
+      } catch (error) {
+        throw error instanceof TraceError ? ofFile(path, error) : error;
+      }
+    },
+  };
 }
 
 function* chunksOf(file: number): Generator<Uint8Array> {
@@ -57,7 +75,8 @@ async function unzip(path: string): Promise<number> {
   const file = openSync(temporary, 'wx+', 0o600);
   rmSync(directory, { recursive: true, force: true });
   const zipped = createReadStream(path, { highWaterMark: chunkBytes });
-  const unzipped = zipped.pipe(createGunzip({ chunkSize: chunkBytes }));
+  // The reader itself sees where a stream that is cut off ends.
+  const unzipped = zipped.pipe(createGunzip({ chunkSize: chunkBytes, finishFlush: constants.Z_SYNC_FLUSH }));
   // `pipe` does not forward errors.
   zipped.on('error', (error) => unzipped.destroy(error));
   try {

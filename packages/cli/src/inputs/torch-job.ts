@@ -11,13 +11,14 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import { type BatchSource, leftOutText, type ReadBudget } from '@ranktrace/trace';
+import { type BatchSource, leftOutText, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { isNdtimeline } from '@ranktrace/trace/ndtimeline';
 import { type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
+import { ofFile } from './read-memory.ts';
 import { SpillFile } from './spill-file.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
@@ -78,9 +79,25 @@ function jobOf(files: readonly TorchFile[], allowMixed: boolean, close: () => vo
   return {
     run: runOf(placed),
     profiles: placed,
-    sources: (run) => kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))),
+    sources: (run) =>
+      kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))).map((source, index) =>
+        naming(source, processes[index] as readonly TorchProfile[]),
+      ),
     [Symbol.dispose]: close,
   };
+}
+
+/** The source, with errors that name its file: rows of a temporary file are read with the batches. */
+function naming(source: BatchSource, [profile]: readonly TorchProfile[]): BatchSource {
+  const { rank, incarnation, count, missing, hostUnknown = false } = source;
+  const batch: BatchSource['batch'] = (index, only) => {
+    try {
+      return source.batch(index, only);
+    } catch (error) {
+      throw error instanceof TraceError && profile !== undefined ? ofFile(profile.path, error) : error;
+    }
+  };
+  return { rank, incarnation, count, missing, hostUnknown, batch };
 }
 
 /** Our own recorder writes it into its files. */

@@ -1,7 +1,7 @@
 // Two runs compared, as text: verdict, step times, and per kind of work what is slower, faster, added or gone, most costly first.
 
 import { type DifferenceKind, type NameDifference, printable, type RunDifference } from '@ranktrace/protocol';
-import { displayText } from '@ranktrace/trace';
+import { displayText, ranksText } from '@ranktrace/trace';
 import { signed } from '@ranktrace/trace/compare';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
@@ -63,7 +63,8 @@ export function formatDifference(difference: RunDifference, options: DifferenceO
 
 function aboutRun({ run, ranks, steps, detailSteps }: RunDifference['a']): string {
   const detail = detailSteps === steps ? '' : `, ${formatCount(detailSteps)} of them with spans`;
-  const of = steps === 0 ? 'no steps: times are of the whole recording' : `${formatCount(steps)} steps${detail}`;
+  const of =
+    steps === 0 ? 'no steps: times are of the whole recording' : `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'}${detail}`;
   return `${printable(run)}, ${formatCount(ranks)} ${ranks === 1 ? 'rank' : 'ranks'}, ${of}`;
 }
 
@@ -164,6 +165,13 @@ function countText(count: number | undefined): string {
 
 function notes({ a, b, namesLeftOut }: RunDifference): string {
   const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps.'];
+  for (const { side, other, ranks } of [
+    { side: 'A', other: 'B', ranks: a.ownRanks },
+    { side: 'B', other: 'A', ranks: b.ownRanks },
+  ]) {
+    if (ranks.length > 0)
+      lines.push(`${other} lacks ${ranksText(ranks)} of ${side}: a difference may be one of the ranks, not of the runs.`);
+  }
   const leftOut = [
     { side: 'A', count: a.leftOut },
     { side: 'B', count: b.leftOut },

@@ -35,6 +35,8 @@ export interface MemorySum {
   allocations: number;
   peak: number;
   peakAt: number;
+  /** Bytes allocated less those freed since the recording began: what there is where the allocator's total is not recorded. */
+  net: number;
   reserved: number;
   readonly curve: PeakCurve;
 }
@@ -179,15 +181,17 @@ export class OpSumsSink implements TraceSink {
     let of = rank.memory.get(device);
     if (of === undefined) {
       if (rank.memory.size >= limits.memoryDevicesPerRankMax) return;
-      of = { device, allocations: 0, peak: 0, peakAt: start, reserved: 0, curve: new PeakCurve() };
+      of = { device, allocations: 0, peak: 0, peakAt: start, net: 0, reserved: 0, curve: new PeakCurve() };
       rank.memory.set(device, of);
     }
     if ((bytes as number) > 0) this.#allocated(rank, lane, start, device, bytes as number);
     if ((bytes as number) > 0) of.allocations++;
     of.reserved = Math.max(of.reserved, reserved as number);
-    of.curve.add(start, allocated as number);
-    if ((allocated as number) <= of.peak) return;
-    of.peak = allocated as number;
+    of.net += bytes as number;
+    const held = (allocated as number) > 0 ? (allocated as number) : Math.max(0, of.net);
+    of.curve.add(start, held);
+    if (held <= of.peak) return;
+    of.peak = held;
     of.peakAt = start;
   }
 

@@ -34,8 +34,8 @@ export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDiffer
     verdictText: judged === undefined ? whyNoVerdict(a, b) : verdictLine(judged),
     provableText: judged === undefined ? '' : provableLine(judged),
     failOn,
-    a: comparedRun(a, timesA, binsFrom, binsUntil),
-    b: comparedRun(b, timesB, binsFrom, binsUntil),
+    a: comparedRun(a, b, timesA, binsFrom, binsUntil),
+    b: comparedRun(b, a, timesB, binsFrom, binsUntil),
     binsFrom,
     binsUntil,
     names: names.slice(0, limits.compareRowsMax),
@@ -54,6 +54,7 @@ function whyNoVerdict(a: RunTimes, b: RunTimes): string {
 
 function comparedRun(
   { run, ranks, steps, detailSteps, leftOut }: RunTimes,
+  other: RunTimes,
   times: readonly Nanos[],
   from: number,
   until: number,
@@ -66,7 +67,9 @@ function comparedRun(
     bins[bin] = (bins[bin] as number) + 1;
   }
   const stepTimes = times.length === 0 ? null : { least: at(0), p10: at(0.1), p50: at(0.5), p90: at(0.9), p99: at(0.99), most: at(1) };
-  return { run, ranks: ranks.length, steps, detailSteps, stepTimes, bins: times.length === 0 ? [] : bins, leftOut };
+  const others = new Set(other.ranks);
+  const ownRanks = ranks.filter((rank) => !others.has(rank)).slice(0, limits.compareRanksShownMax);
+  return { run, ranks: ranks.length, ownRanks, steps, detailSteps, stepTimes, bins: times.length === 0 ? [] : bins, leftOut };
 }
 
 /** All names of both, in order of cost. */

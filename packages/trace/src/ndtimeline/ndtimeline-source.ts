@@ -48,7 +48,9 @@ export function looksLikeNdtimeline(beginning: Uint8Array): boolean {
 export function ndtimelineSources(table: KinetoTable, run: string): readonly BatchSource[] {
   const { recording, leftOut } = new NdtimelineReader(table);
   const shares = new NdtimelineShares(recording);
-  return recording.workers.map(({ rank }) => new NdtimelineSource(recording, shares, run, rank, rank === 0 ? leftOut : 0));
+  return recording.workers.map(
+    ({ rank }) => new NdtimelineSource(recording, shares, run, rank, rank === 0 ? leftOut : 0, rank === 0 ? table.skipped.rest : 0),
+  );
 }
 
 class NdtimelineSource implements BatchSource {
@@ -62,14 +64,14 @@ class NdtimelineSource implements BatchSource {
   readonly #run: string;
   readonly #metadata: Readonly<Record<string, string>>;
 
-  constructor(recording: NdtimelineRecording, shares: NdtimelineShares, run: string, rank: number, leftOut: number) {
+  constructor(recording: NdtimelineRecording, shares: NdtimelineShares, run: string, rank: number, leftOut: number, rest: number) {
     this.#recording = recording;
     this.#shares = shares;
     this.#run = run;
     this.rank = rank;
     this.count = recording.steps.length;
     const counts = { malformed: leftOut, otherKinds: 0, arguments: 0, metadata: 0 };
-    this.#metadata = leftOut > 0 ? { [leftOutKey]: JSON.stringify(counts) } : {};
+    this.#metadata = leftOut + rest > 0 ? { [leftOutKey]: JSON.stringify({ ...counts, ...(rest > 0 && { rest }) }) } : {};
   }
 
   batch(index: number, only?: readonly TableName[]): Batch | undefined {

@@ -5,9 +5,10 @@
 // The parts of a packet may come in any order, but must be used in one: clear the state, take strings and defaults, read
 // the event. So a first scan of each packet finds its parts.
 
+import { TraceError } from '../model/errors.ts';
 import { defaults, packet as field, trace } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
-import { lengthTag, varintTag, Wire } from './perfetto-wire.ts';
+import { cannotRead, lengthTag, varintTag, Wire } from './perfetto-wire.ts';
 
 /** Fields that our writer does not use. */
 const timestampClock = 58;
@@ -53,6 +54,9 @@ export class PerfettoPackets {
   #at = 0;
   /** Offset of `#bytes` in the file. */
   #origin = 0;
+  #packets = 0;
+  /** Where and why the packets stop before the file's end: it was cut after its first ones. */
+  stopped: string | undefined;
 
   constructor(chunks: Iterable<Uint8Array>) {
     this.#chunks = chunks[Symbol.iterator]();
@@ -68,8 +72,21 @@ export class PerfettoPackets {
     this.#chunks.return?.();
   }
 
-  /** Goes to the next packet; false at the end. Throws TraceError. */
+  /** Goes to the next packet; false at the end, also that of a file that was cut. Throws TraceError, also for one cut in its first packet. */
   next(): boolean {
+    if (this.stopped !== undefined) return false;
+    try {
+      const found = this.#next();
+      if (found) this.#packets++;
+      return found;
+    } catch (error) {
+      if (!(error instanceof TraceError) || error.code !== 'truncated' || this.#packets === 0) throw error;
+      this.stopped = error.message.slice(cannotRead.length);
+      return false;
+    }
+  }
+
+  #next(): boolean {
     const { wire } = this;
     for (;;) {
       this.#have(headBytesMax);

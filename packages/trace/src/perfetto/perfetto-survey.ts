@@ -24,6 +24,8 @@ export interface PerfettoSurvey {
   /** BOOTTIME at 0 of the axis. */
   readonly origin: bigint;
   readonly bytes: number;
+  /** Where and why the trace stops before its end; undefined if it is whole. */
+  readonly stopped: string | undefined;
   /** Packets with no content that is read, such as ftrace's or bundles of compressed packets. */
   readonly otherPackets: number;
 }
@@ -152,6 +154,18 @@ class Survey {
   ): PerfettoSurvey {
     const unixEpoch = this.#unix === undefined || this.#boottime === undefined ? undefined : this.#unix - this.#boottime + origin;
     const { done: bytes } = this.#packets;
-    return { ...about, header: { ...header, unixEpoch }, tracks: this.#tracks, processes, origin, bytes, otherPackets: this.#otherPackets };
+    // Our writer ends with the totals of each process.
+    const isCut = about.isOurs && about.totals.length < processes.size;
+    const stopped = this.#packets.stopped ?? (isCut ? `at byte ${bytes} the file ends before the totals of its processes` : undefined);
+    return {
+      ...about,
+      header: { ...header, unixEpoch },
+      tracks: this.#tracks,
+      processes,
+      origin,
+      bytes,
+      otherPackets: this.#otherPackets,
+      stopped,
+    };
   }
 }

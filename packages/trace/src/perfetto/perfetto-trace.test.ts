@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { findCompleteness } from '../analyse/findings.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { TraceError } from '../model/errors.ts';
+import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
@@ -272,7 +273,7 @@ describe('what is no Perfetto trace', () => {
     const cannot = 'Cannot read the Perfetto trace: at byte';
     expect(refused(bytes('{"traceEvents":[]}'))).toBe(`not_perfetto: ${cannot} 0 it must begin with a packet (0x0a), got 0x7b`);
     expect(refused([])).toBe(`no_events: ${cannot} 0 it must hold packets, got none`);
-    expect(refused(small.slice(0, small.length - 3))).toMatch(/^truncated: .* a packet must hold \d+ bytes, the file ends after \d+$/);
+    expect(refused(small.slice(0, 5))).toMatch(/^truncated: .* a packet must hold \d+ bytes, the file ends after \d+$/);
     expect(refused(new Uint8Array([0x0a]))).toBe(`truncated: ${cannot} 1 the file ends in the middle of a packet`);
     expect(refused(new Uint8Array([0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f]))).toMatch(/^too_large: .* a packet has 34359738367 bytes/);
     expect(refused(inPacket(0x0a, 0x05, 0x01))).toBe(`not_perfetto: ${cannot} 4 a field of 5 bytes is in a message of which 1 are left`);
@@ -281,6 +282,28 @@ describe('what is no Perfetto trace', () => {
     expect(refused(inPacket(0x00, 0x00))).toBe(`not_perfetto: ${cannot} 3 a field has the number 0`);
     expect(refused(inPacket(0x40, ...Array(10).fill(0xff), 0x01))).toMatch(/a number has more than 10 bytes$/);
     expect(refused(inPacket(0x5a, 0x02, 0x48, 0xff, 0x40, 0x00))).toMatch(/a field ends after the message it is in$/);
+  });
+
+  it('is read up to where it was cut after its first packet, and says where', () => {
+    expect(readPerfetto(() => [small]).stopped).toBeUndefined();
+    const stops = new Set<string>();
+    for (let end = 6; end < small.length; end++) {
+      let stopped: string | undefined;
+      try {
+        const trace = readPerfetto(() => [small.slice(0, end)]);
+        stopped = trace.stopped;
+        finish(trace.events({ begin: () => {}, lane: () => {}, event: () => {}, end: () => {} }));
+      } catch (error) {
+        expect(error).toBeInstanceOf(TraceError);
+        continue;
+      }
+      if (stopped !== undefined) stops.add(stopped.replace(/\d+/g, 'N'));
+    }
+    expect([...stops].sort()).toEqual([
+      'at byte N a packet must hold N bytes, the file ends after N',
+      'at byte N the file ends before the totals of its processes',
+      'at byte N the file ends in the middle of a packet',
+    ]);
   });
 
   it('never hangs and never throws anything else, whatever bytes are changed, cut or doubled', () => {

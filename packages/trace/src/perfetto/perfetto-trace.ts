@@ -16,6 +16,8 @@ import { surveyPerfetto } from './perfetto-survey.ts';
 /** A surveyed Perfetto trace: its processes are known. */
 export interface PerfettoTrace {
   readonly header: TraceHeader;
+  /** Where and why the trace stops before its end, for it was cut; undefined if it is whole. */
+  readonly stopped: string | undefined;
   /** Passes all of it to `sink`, as a merge does; yields how many bytes are done. Throws TraceError. */
   events(sink: TraceSink): Generator<{ readonly done: number; readonly total: number }, PerfettoSkipped>;
 }
@@ -35,6 +37,7 @@ export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new Read
   const survey = surveyPerfetto(open(), budget);
   return {
     header: survey.header,
+    stopped: survey.stopped,
     *events(sink) {
       const packets = new PerfettoPackets(open());
       try {

@@ -17,6 +17,9 @@ export const varintTag = (field: number): number => field * 8;
 export const fixed64Tag = (field: number): number => field * 8 + 1;
 export const lengthTag = (field: number): number => field * 8 + 2;
 
+/** Begin of every message. */
+export const cannotRead = 'Cannot read the Perfetto trace: ';
+
 export class Wire {
   bytes: Uint8Array = new Uint8Array(0);
   at = 0;
@@ -127,7 +130,7 @@ export class Wire {
   }
 
   broken(what: string, code: TraceErrorCode = 'not_perfetto'): TraceError {
-    return new TraceError(code, `Cannot read the Perfetto trace: at byte ${this.origin + Math.min(this.at, this.end)} ${what}`);
+    return new TraceError(code, `${cannotRead}at byte ${this.origin + Math.min(this.at, this.end)} ${what}`);
   }
 
   #read(at: number, low: number, high: number): number {

@@ -11,4 +11,10 @@ export const stepLimits = {
   stepPhasesMax: 16,
   /** Cells of an overview's heat map; with many ranks it has fewer bins. */
   overviewCellsMax: 262_144,
+  /** Bins of the charts of a report's file: as many as the page has pixels for. */
+  reportBinsMax: 256,
+  /** Cells of each heat map of a report's file, about 6 bytes each for each measure; with many ranks it has fewer bins. */
+  reportCellsMax: 65_536,
+  /** Phases that the heat map of a report's file can show: those that take most time. */
+  reportPhasesMax: 4,
 } as const;

@@ -3,6 +3,7 @@
 export { type BlockStore, MemoryBlocks } from '../model/block-store.ts';
 export { type HeatMeasure, heatCellsOf, type OverviewRequest, overviewOf } from './overview.ts';
 export { ProcessTimeline } from './process-timeline.ts';
+export { ReportDataSink } from './report-data.ts';
 export { Timeline, type ViewProgress } from './timeline.ts';
 export type { TimelineClock } from './timeline-clock.ts';
 export { timelineSink } from './timeline-sink.ts';

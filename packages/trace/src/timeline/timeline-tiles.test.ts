@@ -8,6 +8,7 @@ import type { ProcessTimeline } from './process-timeline.ts';
 import { instantKind, kindIndex } from './span-log.ts';
 import { Timeline } from './timeline.ts';
 import { identityClock, type TimelineClock } from './timeline-clock.ts';
+import { timelineLimits } from './timeline-limits.ts';
 
 /** A store that returns bytes at offsets unaligned for typed arrays. */
 class OddBlocks implements BlockStore {
@@ -157,7 +158,12 @@ function checkTiles({ timeline }: { timeline: Timeline }, given: readonly Given[
         const next = item + 1;
         if (tile.depth[next] !== tile.depth[item]) continue;
         must((tile.start[next] as number) >= start, 'in order');
-        if (isNested && tile.kind[item] !== instantKind && tile.kind[next] !== instantKind && (tile.depth[item] as number) < 255) {
+        if (
+          isNested &&
+          tile.kind[item] !== instantKind &&
+          tile.kind[next] !== instantKind &&
+          (tile.depth[item] as number) < timelineLimits.timelineDepthMax
+        ) {
           must(start + length <= (tile.start[next] as number) + 1, 'beside each other');
         }
       }
@@ -278,7 +284,7 @@ describe('tiles', () => {
       (_, index): Given => ({ start: index, length: 100_000 - 2 * index, name: 'n', kind: 'span' }),
     );
     const { timeline } = build(given);
-    expect(timeline.track(0)?.shown().depth).toBe(256);
+    expect(timeline.track(0)?.shown().depth).toBe(timelineLimits.timelineDepthMax + 1);
     const [tile] = tilesOf(timeline, 8) as [SpanTile];
     expect(tile.count.reduce((sum, count) => sum + count, 0)).toBe(400);
   });

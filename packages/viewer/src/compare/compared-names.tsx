@@ -151,7 +151,7 @@ const columns: readonly Column<NameDifference>[] = [
     key: 'kind',
     title: 'Kind',
     sort: ({ kind, on }) => `${kind} ${on}`,
-    show: ({ kind, on }) => (on === 'device' ? `${kind}, device` : kind),
+    show: ({ kind, on }) => (on === 'device' && kind === 'collective' ? 'collective, device' : kind),
   },
   time('a', 'A'),
   time('b', 'B'),

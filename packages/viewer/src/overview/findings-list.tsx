@@ -12,7 +12,10 @@ export interface FindingsListProps {
   readonly analysed: boolean;
   /** ns of the run from which the findings count; null: the whole run. */
   readonly since: number | null;
-  readonly onPick: (finding: ViewFinding) => void;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((finding: ViewFinding) => void) | undefined;
+  /** Shows all of them at once: where nobody can click, as in print. */
+  readonly all?: boolean;
   /** The run, and the traces of captures beside it, which can be downloaded. */
   readonly run: string;
   readonly captures: NonNullable<Overview['captures']>;
@@ -23,8 +26,8 @@ const signs = { alert: '✖', warning: '▲', note: '●' } as const;
 const spoken = { alert: 'Alert', warning: 'Warning', note: 'Note' } as const;
 const shownFirst = 5;
 
-export function FindingsList({ findings, analysed, since, onPick, run, captures }: FindingsListProps): JSX.Element {
-  const [showsAll, setShowsAll] = useState(false);
+export function FindingsList({ findings, analysed, since, onPick, all = false, run, captures }: FindingsListProps): JSX.Element {
+  const [showsAll, setShowsAll] = useState(all);
   const sorted = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
   const shown = showsAll ? sorted : sorted.slice(0, shownFirst);
   return (
@@ -73,7 +76,7 @@ function lookingText(found: number, since: number | null): string {
   return found === 0 ? 'Looking for causes …' : 'Still looking: more may be found.';
 }
 
-function Finding({ finding, onPick }: { finding: ViewFinding; onPick: (finding: ViewFinding) => void }): JSX.Element {
+function Finding({ finding, onPick }: { finding: ViewFinding; onPick: FindingsListProps['onPick'] }): JSX.Element {
   const { severity, text } = finding;
   const content = (
     <>
@@ -85,7 +88,7 @@ function Finding({ finding, onPick }: { finding: ViewFinding; onPick: (finding: 
     </>
   );
   const leadsSomewhere = finding.ranks.length > 0 || finding.from !== undefined;
-  if (!leadsSomewhere) return <div class={`finding is-${severity}`}>{content}</div>;
+  if (!leadsSomewhere || onPick === undefined) return <div class={`finding is-${severity}`}>{content}</div>;
   return (
     <button type="button" class={`finding is-${severity}`} title="Show in the timeline" onClick={() => onPick(finding)}>
       {content}

@@ -30,7 +30,7 @@ const parts = [
   { name: 'idle: host late', of: ({ hostLate }: OverviewGpu) => hostLate },
   { name: 'idle: launch', of: ({ launch }: OverviewGpu) => launch },
   { name: 'idle: waiting', of: ({ dependency }: OverviewGpu) => dependency },
-  { name: 'other', of: ({ unknown }: OverviewGpu) => unknown },
+  { name: 'idle: unknown', of: ({ unknown }: OverviewGpu) => unknown },
 ] as const;
 const names = parts.map(({ name }) => name);
 /** Communication alone is waiting and transfer. */
@@ -57,7 +57,10 @@ export function GpuBars({ gpus, onPick, unfolded = 0 }: GpuBarsProps): JSX.Eleme
               <div class="phase-row">
                 <PickLink title={aboutText(gpu)} onPick={onPick && (() => onPick(gpu.rank))}>
                   rank {gpu.rank}
-                  <span class="only-aloud">: {aboutText(gpu)}. Show in the timeline</span>
+                  <span class="only-aloud">
+                    : {aboutText(gpu)}
+                    {onPick === undefined ? '' : '. Show in the timeline'}
+                  </span>
                 </PickLink>
                 <PhaseBar
                   phases={names}
@@ -96,7 +99,7 @@ function GpuFigures({ gpu }: { readonly gpu: OverviewGpu }): JSX.Element {
         if (time <= 0) return null;
         return (
           <div key={name}>
-            <dt>{name === 'other' ? 'idle: unknown' : name}</dt>
+            <dt>{name}</dt>
             <dd>
               {part(time)}
               {name === 'idle: host late' && gpu.hostPlace !== '' && `, most in ${shortName(gpu.hostPlace)}`}

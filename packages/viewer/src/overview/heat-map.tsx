@@ -37,6 +37,8 @@ export interface HeatMapProps {
   readonly marked: ReadonlySet<number>;
   /** The control that chooses the order. */
   readonly orderChoice: JSX.Element;
+  /** Measures to choose from; default: all that the run has. */
+  readonly measures?: readonly HeatMeasure[];
   readonly measure: HeatMeasure;
   readonly onMeasure: (measure: HeatMeasure) => void;
   /** Cells of the measure by `OverviewRank.process`, of the overview's bins; undefined while they are on their way, or of lengths of steps. */
@@ -56,7 +58,7 @@ const rowSizes: readonly number[] = [1, 2, 3, 5, 8, 12, 18, 24];
 const tableCells = 50;
 
 export function HeatMap(props: HeatMapProps): JSX.Element {
-  const { overview, ranks, onPick, marked, orderChoice, measure, onMeasure, measured } = props;
+  const { overview, ranks, onPick, marked, orderChoice, measure, onMeasure, measured, measures = measuresOf(overview) } = props;
   const [baseline, setBaseline] = useState<HeatBaseline>('step');
   const [chosenSize, setRowSize] = useState<number | undefined>(undefined);
   const [cell, setCell] = useState<Cell | undefined>(undefined);
@@ -139,7 +141,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
         <label>
           Cells
           <select value={measure} onChange={({ currentTarget }) => onMeasure(currentTarget.value as HeatMeasure)}>
-            {measuresOf(overview).map((one) => (
+            {measures.map((one) => (
               <option key={one} value={one}>
                 {measureText(one)}
               </option>

@@ -14,6 +14,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import type { RunClient } from '../client/run-client.ts';
 import { jump, type ViewState } from '../client/view-state.ts';
 import { formatCount, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import { useWidth } from '../controls/use-width.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
@@ -182,11 +183,13 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
   );
 }
 
-interface SummaryProps extends Omit<FilledProps, 'client' | 'bins' | 'state' | 'isPartial'> {
-  readonly onPick: (rank: number) => void;
+export interface SummaryProps extends Pick<FilledProps, 'overview' | 'range' | 'onRange'> {
+  readonly model: Pick<RunModel, 'worldSize' | 'live' | 'from' | 'until'>;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number) => void) | undefined;
 }
 
-function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
+export function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
   const { percentiles, steps, fromStep, toStep } = overview;
   const isZoomed = range.fromStep !== undefined;
   return (
@@ -221,7 +224,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 );
 
 /** The run in one sentence, to be read in five seconds. */
-function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
+function Sentence({ overview, onPick }: Pick<SummaryProps, 'overview' | 'onPick'>): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
   const { tone, cause, ranks, waiting } = headline;
   const p50 = overview.percentiles?.p50;
@@ -244,7 +247,7 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
   );
 }
 
-function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number) => void }): JSX.Element {
+function Blame({ headline, onPick }: { headline: Headline; onPick: SummaryProps['onPick'] }): JSX.Element {
   const { ranks, phase, costs, more, part, isOver } = headline;
   const first = ranks[0]?.rank.rank ?? 0;
   const others = ranks.slice(1).map(({ rank }) => rank.rank);
@@ -253,9 +256,7 @@ function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number
   const verb = isOver ? (isOne ? 'was' : 'were') : isOne ? 'is' : 'are';
   return (
     <>
-      <button type="button" class="is-link" onClick={() => onPick(first)}>
-        Rank {first}
-      </button>{' '}
+      <PickLink onPick={onPick && (() => onPick(first))}>Rank {first}</PickLink>{' '}
       {others.length > 0 && (
         <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
       )}
@@ -279,14 +280,14 @@ const lineShapes = [
   { key: 'fastest', label: 'fastest rank', colour: '--series-3', width: 1.5 },
 ] as const;
 
-function StepTimes({
+export function StepTimes({
   overview,
   onRange,
   onPick,
 }: {
   overview: Overview;
-  onRange: (range: StepRange) => void;
-  onPick: (bin: number) => void;
+  onRange?: (range: StepRange) => void;
+  onPick?: (bin: number) => void;
 }): JSX.Element {
   const isOneRank = overview.ranks.length < 2;
   const lines = useMemo(
@@ -313,9 +314,9 @@ function StepTimes({
       height={168}
       nameOf={nameOf}
       about={about}
-      onPick={onPick}
-      onZoom={(fromStep, toStep) => onRange({ fromStep, toStep })}
-      onReset={() => onRange({})}
+      {...(onPick && { onPick })}
+      onZoom={(fromStep, toStep) => onRange?.({ fromStep, toStep })}
+      onReset={() => onRange?.({})}
     />
   );
 }
@@ -381,7 +382,7 @@ function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number
   return isZoomed && first !== undefined && last !== undefined ? { from: first.from, until: last.until } : {};
 }
 
-function ranksText({ ranks }: Overview, { worldSize }: RunModel): string {
+function ranksText({ ranks }: Overview, { worldSize }: Pick<RunModel, 'worldSize'>): string {
   const present = new Set(ranks.map(({ rank }) => rank)).size;
   return worldSize > present ? `${formatCount(present)} of ${formatCount(worldSize)}` : formatCount(present);
 }

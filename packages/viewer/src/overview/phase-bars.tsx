@@ -6,7 +6,7 @@
 // With very many ranks, only the first are shown until a person asks for more.
 
 import { isWaitingRole, type Overview, otherPhase, phaseMedians } from '@ranktrace/protocol';
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
@@ -41,23 +41,42 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
         </li>
         {rows.slice(0, shown).map((row) => (
           <li key={`${row.rank.rank}/${row.rank.process}`}>
-            <button
-              type="button"
-              class={row.standsOut ? 'phase-row is-slow' : 'phase-row'}
-              title={breakdownText(phases, row)}
-              disabled={onPick === undefined}
-              onClick={() => onPick?.(row.rank.rank)}
-            >
+            <PhaseRow row={row} about={breakdownText(phases, row)} onPick={onPick}>
               <span class="phase-rank">rank {row.rank.rank}</span>
               <PhaseBar phases={phases} roles={overview.phaseRoles} values={row.rank.phases} longest={longest} />
               <span class="phase-excess">{excessText(phases, row)}</span>
-              <span class="only-aloud">: {breakdownText(phases, row)}. Show in the timeline</span>
-            </button>
+              <span class="only-aloud">
+                : {breakdownText(phases, row)}
+                {onPick === undefined ? '' : '. Show in the timeline'}
+              </span>
+            </PhaseRow>
           </li>
         ))}
       </ol>
       <MoreRanks all={rows.length} shown={shown} onMore={setShown} />
     </div>
+  );
+}
+
+/** A rank's row: a button that leads to the timeline, where there is one. */
+function PhaseRow(props: {
+  readonly row: RankPhases;
+  readonly about: string;
+  readonly onPick: PhaseBarsProps['onPick'];
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  const { row, about, onPick, children } = props;
+  const kind = row.standsOut ? 'phase-row is-slow' : 'phase-row';
+  if (onPick === undefined)
+    return (
+      <div class={kind} title={about}>
+        {children}
+      </div>
+    );
+  return (
+    <button type="button" class={kind} title={about} onClick={() => onPick(row.rank.rank)}>
+      {children}
+    </button>
   );
 }
 

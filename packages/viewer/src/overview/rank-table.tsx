@@ -5,14 +5,16 @@ import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBound, formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import { formatMorePart } from '../controls/signed.ts';
 import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
 import './rank-table.css';
 
 export interface RankTableProps {
   readonly overview: Overview;
-  readonly model: RunModel;
-  readonly onPick: (rank: number) => void;
+  readonly model: Pick<RunModel, 'processes'>;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number) => void) | undefined;
 }
 
 interface RankRow {
@@ -58,7 +60,7 @@ export function RankTable({ overview, model, onPick }: RankTableProps): JSX.Elem
   );
 }
 
-function rowsOf({ ranks }: Overview, { processes }: RunModel): readonly RankRow[] {
+function rowsOf({ ranks }: Overview, { processes }: RankTableProps['model']): readonly RankRow[] {
   const byIndex = new Map(processes.map((process) => [process.index, process]));
   const median = lowerMedian(ranks.filter(({ steps }) => steps > 0).map(({ mean }) => mean)) ?? Number.NaN;
   return ranks.map((of) => ({ of, process: byIndex.get(of.process), more: of.steps > 0 ? of.mean / median - 1 : Number.NaN }));
@@ -71,12 +73,13 @@ function filtered(rows: readonly RankRow[], filter: string): readonly RankRow[] 
   return rows.filter(({ of, process }) => holds(`rank ${of.rank} ${process?.hostName ?? ''} ${process?.host ?? ''}`));
 }
 
-function columnsOf({ phases }: Overview, onPick: (rank: number) => void): readonly Column<RankRow>[] {
+function columnsOf({ phases }: Overview, onPick: RankTableProps['onPick']): readonly Column<RankRow>[] {
   const time = (key: string, title: string, hint: string, nsOf: (row: RankRow) => number): Column<RankRow> => ({
     key,
     title,
     hint,
     isNumber: true,
+    unit: 'ns',
     sort: (row) => (row.of.steps > 0 ? nsOf(row) : undefined),
     show: (row) => formatDuration(row.of.steps > 0 ? nsOf(row) : Number.NaN),
   });
@@ -86,10 +89,10 @@ function columnsOf({ phases }: Overview, onPick: (rank: number) => void): readon
       title: 'Rank',
       sort: ({ of }) => of.rank,
       show: ({ of, process }) => (
-        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(of.rank)}>
+        <PickLink onPick={onPick && (() => onPick(of.rank))}>
           {of.rank}
           {process?.ended === false && <span class="only-aloud"> (running)</span>}
-        </button>
+        </PickLink>
       ),
     },
     {

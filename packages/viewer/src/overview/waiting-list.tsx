@@ -4,12 +4,14 @@ import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import './waiting-list.css';
 
 export interface WaitingListProps {
   readonly waiting: Overview['waiting'];
   readonly analysed: boolean;
-  readonly onPick: (rank: number) => void;
+  /** Undefined where there is no timeline to go to. */
+  readonly onPick: ((rank: number) => void) | undefined;
 }
 
 const shownFirst = 5;
@@ -42,9 +44,7 @@ export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JS
           {(showsAll ? sorted : sorted.slice(0, shownFirst)).map(({ rank, lastIn, waitedFor }) => (
             <tr key={rank}>
               <th scope="row">
-                <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(rank)}>
-                  rank {rank}
-                </button>
+                <PickLink onPick={onPick && (() => onPick(rank))}>rank {rank}</PickLink>
               </th>
               <td class="is-number">
                 <span class="waiting-bar" style={{ width: `${(60 * waitedFor) / most}px` }} aria-hidden="true" />

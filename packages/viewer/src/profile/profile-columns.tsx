@@ -3,7 +3,7 @@
 import type { ProfilePlace } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import type { Column } from '../controls/data-table.tsx';
-import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from '../controls/format.ts';
+import { formatBytes, formatCount, formatDuration, formatMany, formatNumber, formatPercent } from '../controls/format.ts';
 import { lineName } from '../controls/short-name.ts';
 
 /** Shows the longest event of a line in the timeline; undefined where there is no timeline, as in a report's file. */
@@ -86,8 +86,12 @@ export const shareColumn = <Row,>(about: Figure<Row>): Column<Row> => ({
   },
 });
 
-/** `and 12 more, 3.4 ms together`; nothing where all lines are shown. */
-export const restText = (
-  { lines, total }: { readonly lines: number; readonly total: number },
-  shown = formatDuration,
-): string | undefined => (lines === 0 ? undefined : `and ${formatCount(lines)} more${total > 0 ? `, ${shown(total)} together` : ''}`);
+interface Rest {
+  readonly lines: number;
+  readonly count: number;
+  readonly total: number;
+}
+
+/** `and 1,204 more calls, 3.4 ms together`; nothing where all lines are shown. Of several ranks the same names may be left out more than once. */
+export const restText = ({ lines, count, total }: Rest, what = 'call', shown = formatDuration): string | undefined =>
+  lines === 0 ? undefined : `and ${formatMany(count > 0 ? count : lines, `more ${what}`)}${total > 0 ? `, ${shown(total)} together` : ''}`;

@@ -38,6 +38,8 @@ export interface TableProps {
 /** Columns of one kind of row: their figures are typed by it. */
 const columnsOf = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[] => columns;
 const ofRank = ({ rank }: RunProfile): string => (rank === null ? '' : ` of rank ${rank}`);
+/** Whether lines are of several ranks. */
+const isOfMany = ({ rank, ranks }: RunProfile): boolean => rank === null && ranks.length > 1;
 const paged = (pageRows: number | undefined): { readonly pageRows?: number } => (pageRows === undefined ? {} : { pageRows });
 
 export function OperatorTable({ profile, onPlace, pageRows }: TableProps): JSX.Element {
@@ -63,7 +65,7 @@ export function OperatorTable({ profile, onPlace, pageRows }: TableProps): JSX.E
         timeColumn({ key: 'hostSelf', title: 'Host self', hint: 'Without ops and calls inside', of: (op) => op.hostSelf }),
         timeColumn({ key: 'hostTotal', title: 'Host total', hint: 'With ops inside', of: (op) => op.hostTotal }),
         timeColumn({ key: 'mean', title: 'Host mean', of: ({ hostTotal, calls }) => (calls > 0 ? hostTotal / calls : null) }),
-        ...(profile.rank === null ? [countColumn<ProfileOp>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
+        ...(isOfMany(profile) ? [countColumn<ProfileOp>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
       ])}
       rows={lines}
       keyOf={({ name }) => name}
@@ -77,7 +79,7 @@ export function OperatorTable({ profile, onPlace, pageRows }: TableProps): JSX.E
 
 export function KernelTable({ profile, onPlace, pageRows }: TableProps): JSX.Element {
   const { lines, rest } = profile.kernels;
-  const isOfAll = profile.rank === null;
+  const isOfAll = isOfMany(profile);
   const ranks: readonly Column<ProfileKernel>[] = [
     countColumn({ key: 'ranks', title: 'Ranks', of: (kernel) => kernel.ranks }),
     timeColumn({ key: 'least', title: 'Least of a rank', of: ({ leastOfRank }) => leastOfRank }),
@@ -112,7 +114,7 @@ export function KernelTable({ profile, onPlace, pageRows }: TableProps): JSX.Ele
       order={{ by: 'total', direction: 'down' }}
       {...paged(pageRows)}
       empty="No kernels were recorded."
-      foot={restText(rest)}
+      foot={restText(rest, 'kernel')}
     />
   );
 }
@@ -126,7 +128,7 @@ export function LauncherTable(
     <DataTable
       caption={`Kernels by ${title.toLowerCase()}${ofRank(profile)}`}
       columns={columnsOf<ProfileLauncher>([
-        nameColumn<ProfileLauncher>(title, (_, place) => onPlace?.('', place), '(outside of all)'),
+        nameColumn<ProfileLauncher>(title, onPlace && ((_, place) => onPlace('', place)), '(outside of all)'),
         countColumn({ key: 'kernels', title: 'Kernels', of: ({ kernels }) => kernels }),
         timeColumn({ key: 'total', title: 'Device time', of: ({ total }) => total }),
         shareColumn({ key: 'share', title: 'Share', hint: 'Of the time of all kernels', of: ({ share }) => share }),
@@ -142,7 +144,7 @@ export function LauncherTable(
       order={{ by: 'total', direction: 'down' }}
       {...paged(pageRows)}
       empty={empty}
-      foot={restText(rest)}
+      foot={restText(rest, 'kernel')}
     />
   );
 }
@@ -152,7 +154,7 @@ export const GroupTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Elemen
     caption={`Communication by group${ofRank(profile)}`}
     columns={columnsOf<ProfileGroup>([
       { key: 'group', title: 'Group', sort: ({ group }) => group, show: ({ group }) => lineName(group) },
-      ...(profile.rank === null ? [countColumn<ProfileGroup>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
+      ...(isOfMany(profile) ? [countColumn<ProfileGroup>({ key: 'ranks', title: 'Ranks', of: ({ ranks }) => ranks })] : []),
       countColumn({ key: 'kernels', title: 'Kernels', of: ({ kernels }) => kernels }),
       timeColumn({ key: 'total', title: 'Time a rank', of: ({ total, ranks }) => total / ranks }),
       timeColumn({ key: 'exposed', title: 'Alone', hint: 'Behind no compute, of a rank', of: ({ exposed, ranks }) => exposed / ranks }),
@@ -210,7 +212,7 @@ export function IdleTable({ profile, pageRows }: Omit<TableProps, 'onPlace'>): J
       order={{ by: 'time', direction: 'down' }}
       {...paged(pageRows)}
       empty="The devices were never idle."
-      foot={restText(rest)}
+      foot={restText(rest, 'place')}
     />
   );
 }
@@ -267,7 +269,7 @@ export const AllocatorTable = ({ profile, onPlace, pageRows }: TableProps): JSX.
   <DataTable
     caption={`Allocations by operator${ofRank(profile)}`}
     columns={columnsOf<ProfileAllocator>([
-      nameColumn<ProfileAllocator>('Operator', (_, place) => onPlace?.('', place), '(outside of all)'),
+      nameColumn<ProfileAllocator>('Operator', onPlace && ((_, place) => onPlace('', place)), '(outside of all)'),
       { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
       countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
       bytesColumn({ key: 'bytes', title: 'Allocated', hint: 'All its allocations together', of: ({ bytes }) => bytes }),
@@ -278,6 +280,6 @@ export const AllocatorTable = ({ profile, onPlace, pageRows }: TableProps): JSX.
     order={{ by: 'bytes', direction: 'down' }}
     {...paged(pageRows)}
     empty="No allocations were recorded."
-    foot={restText(profile.allocators.rest, formatBytes)}
+    foot={restText(profile.allocators.rest, 'allocation', formatBytes)}
   />
 );

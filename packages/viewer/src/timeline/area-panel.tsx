@@ -39,9 +39,10 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
     { key: 'counters', title: counters === 0 ? 'Counters' : `Counters (${formatCount(counters)})` },
   ] as const;
   const grain = (area.until - area.from) / 1000;
+  const zero = model?.firstStep ?? 0;
   const head = (
     <p class="area-head">
-      {formatTime(area.from, grain)} – {formatTime(area.until, grain)},{' '}
+      {formatTime(area.from - zero, grain)} – {formatTime(area.until - zero, grain)},{' '}
       {area.tracks.length === 0 ? 'all tracks' : formatMany(area.tracks.length, 'track')}
       {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}${isPartial ? ' so far' : ''}`}
       {' · '}
