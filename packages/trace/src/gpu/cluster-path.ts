@@ -145,7 +145,7 @@ function* summed(
     lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
   };
   yield;
-  const worth = yield* pathWorth({ graph, paths, ranks, matched, rankOf, path });
+  const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, rankOf, path });
   return { worth, path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
