@@ -130,7 +130,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     const { folder, browser } = jobOf();
     const file = `${folder}-report.html`;
     const { code, stdout, stderr } = await runLine(['report', folder, '--html', '-o', file]);
-    expect({ code, stdout }, stderr).toEqual({ code: 0, stdout: '' });
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^report: .*-report\.html \([\d.]+ KiB; open it in a browser\)\n$/);
     expect(statSync(file).size).toBeLessThan(1 << 20);
     for (const colorScheme of ['light', 'dark'] as const) {
       await using tab = await browser.open(pathToFileURL(file).href, { colorScheme });
@@ -158,6 +159,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
         expect(titles).toContain(title);
       }
       expect(await tab.page.locator('.report .card button', { hasText: 'rank 0' }).count()).toBe(0);
+      expect(await tab.page.locator('.profile-path caption').allTextContents()).toContain('What parts of the critical path are worth');
       expect(await violationsOn(tab.page)).toEqual([]);
       expect(tab.problems).toEqual([]);
       if (colorScheme === 'light') await tab.picture('report');

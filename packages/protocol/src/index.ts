@@ -152,6 +152,7 @@ export type {
   ProfilePathLine,
   ProfilePlace,
   ProfileTable,
+  ProfileWorth,
   ReportPage,
   RunProfile,
 } from './view-profile.ts';

@@ -356,8 +356,6 @@ export interface ViewPathSegment {
   readonly end: number;
   /** The event that it leads through, or for a pause, the one that it leads to; null where it is not found. */
   readonly place: EventPlace | null;
-  /** By how much the step would be shorter without it; absent where that is not known. */
-  readonly saves?: number;
 }
 
 /** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */

@@ -141,6 +141,17 @@ export interface ProfilePathLine {
   readonly count: number;
 }
 
+/** What a part of the work on the critical path is worth, on all ranks together: ns that the step would save. */
+export interface ProfileWorth {
+  readonly bound: string;
+  /** A kernel, a collective or the host's phase ('' outside of phases); null: all that is bound so. */
+  readonly name: string | null;
+  readonly onPath: number;
+  /** If it took half of its time; none. */
+  readonly savesAtHalf: number;
+  readonly savesAtZero: number;
+}
+
 export interface ProfilePath {
   readonly step: number;
   readonly total: number;
@@ -148,6 +159,8 @@ export interface ProfilePath {
   readonly byBound: readonly (readonly [string, number])[];
   readonly byRank: readonly (readonly [number, number])[];
   readonly lines: readonly ProfilePathLine[];
+  /** Worth most first. */
+  readonly worth: readonly ProfileWorth[];
   /** It leads across ranks. */
   readonly isAcross: boolean;
 }

@@ -160,7 +160,7 @@ const memoryOf = ({ process: { rank }, memory }: RankOps): readonly ProfileMemor
     return { rank, device, peak, peakAt, allocations, reserved: reserved > 0 ? reserved : null, curve: curve.points };
   });
 
-function pathOf({ path: across, ranks }: GpuSummary): ProfilePath | null {
+function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null {
   const alone = ranks.find(({ path }) => path !== undefined);
   const path = across ?? alone?.path;
   if (path === undefined) return null;
@@ -173,6 +173,7 @@ function pathOf({ path: across, ranks }: GpuSummary): ProfilePath | null {
     lines: path.lines.map((line) => ({
       ...{ rank: rankOf(line), bound: line.bound, name: displayName(line.name), total: line.total, count: line.count },
     })),
+    worth: worth.map(({ name, ...one }) => ({ ...one, name: name === undefined ? null : displayName(name) })),
   };
 }
 

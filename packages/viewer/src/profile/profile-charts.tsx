@@ -1,6 +1,6 @@
 // Charts of a profile beside its tables: memory over time, the critical path as a bar with its parts, and what to change.
 
-import type { ProfileMemory, ProfilePath, ProfilePathLine, RunProfile } from '@ranktrace/protocol';
+import type { ProfileMemory, ProfilePath, ProfilePathLine, ProfileWorth, RunProfile } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
@@ -65,7 +65,58 @@ export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Eleme
         order={{ by: 'total', direction: 'down' }}
         empty="The path has no parts."
       />
+      <WorthTable path={path} />
     </div>
+  );
+}
+
+const wholeOf: Readonly<Record<string, string>> = {
+  ...boundText,
+  cpu: 'work of hosts',
+  communication: 'transfers',
+  compute: 'kernels that compute',
+};
+
+function worthText({ bound, name }: ProfileWorth): string {
+  if (name === null) return `all ${wholeOf[bound] ?? bound}`;
+  if (bound !== 'cpu') return name;
+  return name === '' ? 'host, outside of phases' : `host, ${name}`;
+}
+
+/** What the step would save: less than the part's own time where something else then holds the step back. */
+function WorthTable({ path: { worth, total } }: { readonly path: ProfilePath }): JSX.Element | null {
+  const rows = worth.filter(({ savesAtHalf, savesAtZero }) => savesAtHalf > 0 || savesAtZero > 0);
+  if (rows.length === 0) return null;
+  const columns: readonly Column<ProfileWorth>[] = [
+    {
+      key: 'part',
+      title: 'What if it took half of its time',
+      sort: worthText,
+      show: (row) => (
+        <span class="data-table-name" title={worthText(row)}>
+          {lineName(worthText(row))}
+        </span>
+      ),
+    },
+    timeColumn({ key: 'path', title: 'On the path', of: ({ onPath }) => onPath }),
+    timeColumn({
+      key: 'half',
+      title: 'The step saves',
+      hint: 'The step run again with it at half, on all ranks',
+      of: ({ savesAtHalf }) => savesAtHalf,
+    }),
+    shareColumn({ key: 'share', title: 'Share', of: ({ savesAtHalf }) => (total > 0 ? savesAtHalf / total : 0) }),
+    timeColumn({ key: 'zero', title: 'At no time', hint: 'The step run again without it', of: ({ savesAtZero }) => savesAtZero }),
+  ];
+  return (
+    <DataTable
+      caption="What parts of the critical path are worth"
+      columns={columns}
+      rows={rows}
+      keyOf={({ bound, name }) => JSON.stringify([bound, name])}
+      order={{ by: 'half', direction: 'down' }}
+      empty="No part is worth anything."
+    />
   );
 }
 

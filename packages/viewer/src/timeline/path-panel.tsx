@@ -97,7 +97,6 @@ interface Line extends ViewPathSegment {
 function Segments({ session, path }: { session: TimelineSession; path: ViewPath }): JSX.Element {
   const lines = useMemo(() => path.segments.map((segment, at): Line => ({ ...segment, at })), [path]);
   const zero = session.zero.value;
-  const hasSavings = lines.some(({ saves }) => saves !== undefined);
   const columns: readonly Column<Line>[] = [
     { key: 'at', title: '#', hint: 'Place on the path', isNumber: true, sort: ({ at }) => at, show: ({ at }) => at + 1 },
     { key: 'rank', title: 'Rank', isNumber: true, sort: ({ rank }) => rank, show: ({ rank }) => rank },
@@ -134,18 +133,6 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
       sort: ({ start, end }) => end - start,
       show: ({ start, end }) => formatPercent(path.total > 0 ? (end - start) / path.total : 0),
     },
-    ...(hasSavings
-      ? [
-          {
-            key: 'saves',
-            title: 'Saves',
-            hint: 'By how much the step would be shorter without it',
-            isNumber: true,
-            sort: ({ saves }: Line) => saves,
-            show: ({ saves }: Line) => (saves === undefined ? '–' : formatDuration(saves)),
-          },
-        ]
-      : []),
   ];
   return (
     <>
