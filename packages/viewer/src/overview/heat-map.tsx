@@ -56,6 +56,8 @@ const viewPxMax = 640;
 const otherPx = 490;
 const rowSizes: readonly number[] = [1, 2, 3, 5, 8, 12, 18, 24];
 const tableCells = 50;
+const markedRowPx = 3;
+const markedRowsMax = 32;
 
 export function HeatMap(props: HeatMapProps): JSX.Element {
   const { overview, ranks, onPick, marked, orderChoice, measure, onMeasure, measured, measures = measuresOf(overview) } = props;
@@ -336,6 +338,11 @@ function paint({ canvas, style, picture, overview, ranks, marked, width, height,
   context.clip();
   context.imageSmoothingEnabled = false;
   context.drawImage(picture, 0, first, picture.width, last - first, leftOf(0), topOf(first), picture.width * binPx, (last - first) * rowPx);
+  // A marked row of one pixel among a thousand would be overlooked: its cells take three.
+  for (let row = first; rowPx < markedRowPx && marked.size <= markedRowsMax && row < last; row++) {
+    if (!marked.has(ranks[row]?.rank ?? -1)) continue;
+    context.drawImage(picture, 0, row, picture.width, 1, leftOf(0), topOf(row), picture.width * binPx, markedRowPx);
+  }
   if (rowPx >= 8) {
     context.fillStyle = cssColour(style, '--raised');
     for (let row = first; row < last; row++) context.fillRect(left, topOf(row + 1) - 1, plotWidth(width), 1);
