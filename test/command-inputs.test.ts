@@ -95,7 +95,7 @@ describe('every command takes every kind', () => {
     ['a directory with one', () => at('timelines')],
   ];
   const commands: readonly [name: string, args: (input: string) => string[], stdout: RegExp][] = [
-    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\n\nsteps: \d+, [\s\S]*^verdict: /m],
+    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\nin short: .*\n\nsteps: \d+, [\s\S]*^verdict: /m],
     ['table', (input) => ['table', input], /forward/],
     ['merge', (input) => ['merge', input, '-o', at('out.json')], /^trace: .*out\.json/m],
     ['check', (input) => ['check', input, '--baseline', input], /^unchanged: \+0\.0 %/m],
@@ -153,6 +153,70 @@ describe('every command takes every kind', () => {
     expect(all.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 10 });
     const one = JSON.parse((await runLine(['table', torch, '--rank', '1', '--json'])).stdout);
     expect(one.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 5 });
+  });
+});
+
+describe('a directory of Chrome traces that others wrote, zipped and not', () => {
+  /** VizTracer's: functions, an instant, a counter. */
+  const vizTracer = (pid: number): string => {
+    const steps = Array.from({ length: 5 }, (_, step) => [
+      { ph: 'X', cat: 'FEE', name: 'train_step (train.py:10)', pid, tid: pid, ts: 1e6 + step * 1000.5, dur: 900.25 },
+      { ph: 'X', cat: 'FEE', name: 'forward (model.py:3)', pid, tid: pid, ts: 1e6 + step * 1000.5 + 10, dur: 400, caller_lineno: 12 },
+      { ph: 'i', cat: 'INSTANT', name: 'mark', pid, tid: pid, ts: 1e6 + step * 1000.5 + 420, s: 't' },
+      { ph: 'C', name: 'memory', pid, ts: 1e6 + step * 1000.5 + 421, args: { rss: step } },
+    ]).flat();
+    const name = { ph: 'M', pid, tid: pid, name: 'process_name', args: { name: 'MainProcess' } };
+    return JSON.stringify({ traceEvents: [name, ...steps], viztracer_metadata: { version: '0.16.3', overflow: false } });
+  };
+  /** Horovod's: begins and ends, in a list that is not closed. */
+  const horovod = (first: number): string => {
+    const lines = Array.from({ length: 5 }, (_, step) => [
+      { ph: 'B', name: 'ALLREDUCE', ts: first + 1000 * step, pid: 1 },
+      { ph: 'B', name: 'NCCL_ALLREDUCE', ts: first + 1000 * step + 1, pid: 1 },
+      { ph: 'E', ts: first + 1000 * step + 40, pid: 1 },
+      { ph: 'E', ts: first + 1000 * step + 41, pid: 1, args: { dtype: 'float32' } },
+    ]).flat();
+    return `[\n${lines.map((line) => `${JSON.stringify(line)},\n`).join('')}`;
+  };
+  const of: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+    VizTracer: { 'result0.json': () => vizTracer(7), 'result1.json.gz': () => vizTracer(8) },
+    Horovod: { 'timeline0.json': () => horovod(0), 'timeline1.json.gz': () => horovod(3) },
+    both: { 'result0.json': () => vizTracer(7), 'timeline1.json.gz': () => horovod(3) },
+  };
+  const calls: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+    VizTracer: { 'train_step (train.py:10)': 10, 'forward (model.py:3)': 10 },
+    Horovod: { ALLREDUCE: 10, NCCL_ALLREDUCE: 10 },
+    both: { 'forward (model.py:3)': 5, NCCL_ALLREDUCE: 5 },
+  };
+
+  it.each(Object.keys(of))('%s', async (name) => {
+    const input = at(`chrome-${name}`);
+    mkdirSync(input);
+    for (const [file, text] of Object.entries(of[name] ?? {}))
+      writeFileSync(join(input, file), file.endsWith('.gz') ? gzipSync(text()) : text());
+    const rows = JSON.parse((await runLine(['table', input, '--json'])).stdout) as { key: string; count: number }[];
+    for (const [key, count] of Object.entries(calls[name] ?? {})) expect(rows.find((row) => row.key === key)?.count, key).toBe(count);
+    for (const command of [['report'], ['merge', '-o', at('chrome.pftrace')], ['export', '--to', 'csv', '-o', at('chrome-csv')]]) {
+      const { code, stdout, stderr } = await runLine([...command, input]);
+      expect(code, stderr).toBe(0);
+      expect(`${stdout}${stderr}`).toMatch(name === 'both' ? /\b30 events/ : name === 'Horovod' ? /\b20 events/ : /\b40 events/);
+    }
+    // None of them has steps.
+    const { code, stderr } = await runLine(['check', input, '--save', at('chrome-saved.json')]);
+    expect([code, stderr.trim().split('\n').at(-1)]).toEqual([2, expect.stringMatching(/it has 0 steps that all ranks reported/)]);
+    const view = startCommand(['view', input, '--no-open']);
+    await view.said('indexed in');
+    view.child.kill('SIGINT');
+    expect((await view.ended).code).toBe(0);
+  });
+
+  it('beside a timeline of NDTimeline is left out, and named', async () => {
+    mkdirSync(at('beside'));
+    copyFileSync(timeline, at('beside', 'timeline.json.gz'));
+    writeFileSync(at('beside', 'horovod.json'), horovod(0));
+    const { code, stdout, stderr } = await runLine(['report', at('beside')]);
+    expect(stderr).toMatch(/left out ".*horovod\.json": it is not a timeline of NDTimeline, as others beside it are\n/);
+    expect([code, stdout.split(':')[0]]).toEqual([0, 'run ndtimeline']);
   });
 });
 

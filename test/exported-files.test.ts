@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isSpan, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
+import { isSpan, type KinetoFileEvent, kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -173,11 +173,15 @@ describe('ranktrace export', () => {
     const lines = ({ collectives }: { collectives: { collectives: Record<string, unknown>[] } }) =>
       collectives.collectives.map(({ op, group, count, incomplete, bytes, ranks }) => ({ op, group, count, incomplete, bytes, ranks }));
     expect(withoutTimes(lines(after))).toEqual(withoutTimes(lines(before)));
-    const events = (path: string): string[] =>
-      kinetoFileEvents(path)
-        .filter(isSpan)
-        .map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`)
-        .sort();
+    // Spans, and the arrows from calls of the driver to what they launched (of work launched before the file began, there is no call).
+    const events = (path: string): string[] => {
+      const all = kinetoFileEvents(path) as (KinetoFileEvent & { readonly id?: number })[];
+      const isArrow = ({ name, ph }: KinetoFileEvent, end: 's' | 'f'): boolean => name === 'ac2g' && ph === end;
+      const begun = new Set(all.filter((event) => isArrow(event, 's')).map(({ id }) => id));
+      const kept = all.filter((event) => isSpan(event) || (isArrow(event, 'f') && begun.has(event.id)));
+      expect(begun.size).toBeGreaterThan(50);
+      return kept.map(({ ph, cat, name, pid }) => `${ph} ${cat} ${name} ${pid}`).sort();
+    };
     expect(events(join(to, 'rank1.pt.trace.json.gz'))).toEqual(events(paths[1] as string));
   });
 

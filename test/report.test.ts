@@ -48,6 +48,8 @@ describe('a job that hangs', () => {
 
     const { stdout } = await runLine(['report', spool]);
     expect(stdout).toMatch(/all_reduce.*never entered.*rank 2/is);
+    // A rank that is dead comes before everything else.
+    expect(stdout.split('\n')[1]).toMatch(/^in short: rank_lost: /);
   });
 });
 
@@ -121,6 +123,7 @@ describe('a simulated cluster', () => {
       ['merge', run, '-o', trace],
     ]) {
       const { stdout } = await runLine(command);
+      if (command[0] === 'report') expect(stdout.split('\n')[1]).toMatch(/^in short: straggler: rank 5 in backward: [\d.]+ ms per step/);
       expect(stdout).toMatch(/^findings:\n {2}straggler: rank 5 in backward: [\d.]+ ms per step, [\d.]+ % of it\n {2}nothing was lost$/m);
       expect(stdout).not.toContain('findings: none');
     }

@@ -89,8 +89,8 @@ describe('ranktrace view', () => {
     ['a trace of noise', () => [written('noise.pftrace', Buffer.alloc(4096, 0xa7))], /"[^"]*noise\.pftrace": /],
     [
       'a cut gzip stream',
-      () => [written('cut.pftrace.gz', readFileSync(join(directory, 'night.pftrace.gz')).subarray(0, 400))],
-      /cut\.pftrace\.gz": its gzip stream is broken/,
+      () => [written('cut.pftrace.gz', readFileSync(join(directory, 'night.pftrace.gz')).subarray(0, 14))],
+      /cut\.pftrace\.gz": Cannot read the Perfetto trace: at byte \d+ /,
     ],
     ['an address that is none', () => [join(directory, 'night-1'), '--listen', 'here'], /--listen must be HOST:PORT/],
     ['an open address without a token', () => [join(directory, 'night-1'), '--listen', '0.0.0.0:0'], /token/],

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { violationsOn } from './setup/axe.ts';
 import { type StartedBrowser, startBrowser, type TabOptions } from './setup/browser.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { gpuJobPageCases } from './setup/gpu-job-page.ts';
@@ -98,6 +99,7 @@ describe('two runs', () => {
     const slow = page.tab.page.locator('.compare-names tbody tr').filter({ hasText: /^forwardop/ });
     await slow.waitFor();
     expect(await slow.textContent()).toMatch(/slower.*1: \+\d/);
+    expect(await violationsOn(page.tab.page)).toEqual([]);
     await page.tab.picture('compare');
     await page.tab.page.getByRole('tab', { name: 'Timelines' }).click();
     await page.settled();

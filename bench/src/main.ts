@@ -47,6 +47,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: 'events per second and memory from a stored run to a trace, against inflating and decoding alone',
     run: async () => (await import('./merge.ts')).merge(),
   },
+  analyse: {
+    about: 'events per second of all analyses in one pass, against the merge of the same events alone',
+    run: async () => (await import('./analyse.ts')).analyse(),
+  },
   viewer: {
     about: 'first picture, frames and memory of the page in Chromium, against an empty page and a bare fill',
     run: async () => (await import('./viewer.ts')).viewer(),

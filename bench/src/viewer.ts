@@ -28,6 +28,8 @@ const wide = { ranks: 1024, steps: 300 };
 const movedMs = 2500;
 const tilesAsked = 400;
 const pictureMsMax = 60_000;
+/** Several ranks have one line each until they are unfolded: frames are measured with all lanes. */
+const openRanks = Array.from({ length: dense.ranks }, (_, rank) => `r${rank}`).join(',');
 
 export async function viewer(): Promise<(Figure | NotMeasured)[]> {
   const chromium = findProgram('CHROMIUM_BIN');
@@ -303,7 +305,7 @@ interface Movement {
 async function movement(browser: Browser, address: string, run: string): Promise<Movement> {
   await using tab = await openTab(browser);
   const { page, tools } = tab;
-  await page.goto(`${address}#/timeline?run=${run}`);
+  await page.goto(`${address}#/timeline?run=${run}&open=${openRanks}`);
   await nonZero(page, '(window.ranktraceFrames ?? []).length');
   await page.waitForTimeout(1000);
   await page.getByRole('application').first().focus();

@@ -34,7 +34,7 @@ export function reportFile(config: InlineConfig): Plugin {
           cssCodeSplit: false,
           rolldownOptions: {
             ...config.build?.rolldownOptions,
-            input: `${root}src/report/report-main.tsx`,
+            input: `${root}src/report-main.tsx`,
             output: { format: 'iife', codeSplitting: false },
           },
         },

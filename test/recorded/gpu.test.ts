@@ -113,15 +113,25 @@ describe.each(cases)('HTA on %s', (name) => {
     expect(rows).toEqual(rowsOf('get_temporal_breakdown').map((row) => [...keys, ...shares].map((key) => Number(row[key]))));
   });
 
-  test('idle time by category and stream', () => {
+  test('steps', () => {
+    const steps = new Set(load().works.flatMap((work) => work.steps.map(({ number }) => number)));
+    expect([...steps]).toEqual(rowsOf('get_profiler_steps').map(Number));
+  });
+
+  test('idle time by category and stream, and its share of the stream', () => {
     const totals = load().works.flatMap((work, rank) =>
-      streamWaits(work).flatMap(({ stream, pauses }) =>
-        Object.entries(pauses).map(([category, values]) => `${rank} ${stream} ${category} ${sumOf(values) / us}`),
-      ),
+      streamWaits(work).flatMap(({ stream, pauses }) => {
+        const all = sumOf(Object.values(pauses).map(sumOf));
+        return Object.entries(pauses).map(([category, values]) => {
+          const share = all === 0 ? Number.NaN : Math.round((100 * sumOf(values)) / all) / 100;
+          return `${rank} ${stream} ${category} ${sumOf(values) / us} ${share}`;
+        });
+      }),
     );
-    const expected = rowsOf('get_idle_time_breakdown.0').map(
-      (row) => `${row.rank} ${row.stream} ${row.idle_category} ${Number(row.idle_time)}`,
-    );
+    const expected = rowsOf('get_idle_time_breakdown.0').map((row) => {
+      const share = row.idle_time_ratio === '' ? Number.NaN : Number(row.idle_time_ratio);
+      return `${row.rank} ${row.stream} ${row.idle_category} ${Number(row.idle_time)} ${share}`;
+    });
     expect(totals.sort()).toEqual(expected.sort());
   });
 
@@ -178,6 +188,13 @@ describe.each(cases)('HTA on %s', (name) => {
       JSON.parse(answers.breakdown.replaceAll("'", '"')),
       [answers.graph_nodes, answers.graph_edges, answers.nodes, answers.edges_on_path],
     ]);
+    const total = sumOf(Object.values(found?.byBound ?? {}));
+    const shares = Object.entries(names).flatMap(([bound, said]) =>
+      used.has(bound as 'cpu') ? [[said, (100 * (found?.byBound[bound as 'cpu'] ?? 0)) / total] as const] : [],
+    );
+    const summary = new Map(rowsOf('critical_path_summary').map((row) => [row.bound_by, Number(row.duration)]));
+    expect(shares.map(([said]) => said).sort()).toEqual([...summary.keys()].sort());
+    for (const [said, share] of shares) expect(share, said).toBeCloseTo(summary.get(said) as number, 6);
   });
 
   test('kernels by type', () => {

@@ -210,7 +210,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'after',
       `
   kineto    a file for each rank as torch.profiler writes it, for HTA, TensorBoard and torch's own tools: rank<N>.pt.trace.json.gz in
-            a directory, or the name with {rank} in it; times are those of the trace, with clocks corrected
+            a directory, or the name with {rank} in it, 256 at a time; times are those of the trace, with clocks corrected
   chrome    one JSON file for chrome://tracing and others
   perfetto  one .pftrace, as merge writes it
   folded    nested spans as collapsed stacks, for FlameGraph and speedscope; self times in ns

@@ -107,7 +107,12 @@ export function followAddress(state: ViewState): () => void {
     timer ??= setTimeout(write, writeMs);
   });
   const read = (): void => {
-    readAddress(location.hash, state);
+    const run = state.run.peek();
+    batch(() => {
+      readAddress(location.hash, state);
+      // An address without a run means the one that is shown.
+      state.run.value ??= run;
+    });
     shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
   };
   addEventListener('popstate', read);

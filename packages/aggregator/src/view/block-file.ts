@@ -19,11 +19,15 @@ export class BlockFile implements BlockStore, Disposable {
   constructor(holds = 'the timeline', bytesMax = Number.POSITIVE_INFINITY) {
     this.#holds = holds;
     this.#bytesMax = bytesMax;
-    const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
     try {
-      this.#file = openSync(join(directory, 'blocks'), 'w+', 0o600);
-    } finally {
-      rmSync(directory, { recursive: true, force: true });
+      const directory = mkdtempSync(join(tmpdir(), 'ranktrace-blocks-'));
+      try {
+        this.#file = openSync(join(directory, 'blocks'), 'w+', 0o600);
+      } finally {
+        rmSync(directory, { recursive: true, force: true });
+      }
+    } catch (cause) {
+      throw this.#error(messageOf(cause), cause);
     }
   }
 

@@ -74,5 +74,6 @@ async function timesOf(
   }
   if (times.names.length === 0 && times.summary.stepCount === 0)
     throw new CliError('bad_input', `"${path}" holds nothing to compare: no steps and no spans`);
-  return times;
+  // Files of other programs name no run: what was typed distinguishes A from B.
+  return opened.kind === 'store' ? times : { ...times, run: path };
 }

@@ -15,8 +15,8 @@ export interface ExportFiles {
   discard(): Promise<void>;
 }
 
-/** Files beside each other: a run with more ranks is exported in parts, with `--ranks`. */
-const filesMax = 4096;
+/** Files open at one time, each with buffers of up to 2 MiB: a run with more ranks is exported in parts, with `--ranks`. */
+const filesMax = 256;
 
 /** Files whose names `pathOf` says. */
 export class NamedFiles implements ExportFiles {

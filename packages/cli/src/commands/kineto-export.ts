@@ -11,7 +11,7 @@ import type { ExportFiles } from './export-files.ts';
 
 /** Members that the writer sets itself, or that are about the file that was read. */
 const ownMembers: ReadonlySet<string> = new Set([
-  ...['schemaVersion', 'deviceProperties', 'trace_id', 'distributedInfo', 'host_name', 'ranktrace', 'baseTimeNanoseconds', 'traceName'],
+  ...['schemaVersion', 'trace_id', 'distributedInfo', 'host_name', 'ranktrace', 'baseTimeNanoseconds', 'traceName'],
   ...['source', 'displayTimeUnit'],
 ]);
 

@@ -1,14 +1,16 @@
 // Files that end too early or are broken, read as commands read them.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { ReadBudget, TraceError } from '@ranktrace/trace';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { CliError } from '../terminal/errors.ts';
 import { inputsOf } from './input-kinds.ts';
+import { SpillFile } from './spill-file.ts';
 import { readTorchFiles } from './torch-files.ts';
+import { openTorchJob } from './torch-job.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-torch-files-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -55,5 +57,38 @@ test('a zipped file with a broken byte is read up to it, or named as broken', as
     } else {
       expect((outcome as { stopped?: string }).stopped).toMatch(/^at byte \d+ /);
     }
+  }
+});
+
+const job = new URL('../../../../test/data/kineto/ddp-4rank/balanced', import.meta.url).pathname;
+
+test('rows beyond memory go to a file without a name, in the temporary directory alone, and read the same', async () => {
+  const inputs = inputsOf([job]);
+  const temporary = join(directory, 'tmp');
+  mkdirSync(temporary);
+  vi.stubEnv('TMPDIR', temporary);
+  try {
+    using whole = await openTorchJob(inputs, false, new ReadBudget());
+    using spilled = await openTorchJob(inputs, false, new ReadBudget(), new SpillFile(inputs, 64));
+    expect(spilled.profiles.every(({ table }) => table.spilled !== undefined)).toBe(true);
+    expect(whole.profiles.every(({ table }) => table.spilled === undefined)).toBe(true);
+    const [one, other] = [whole.sources('job'), spilled.sources('job')];
+    expect(other.map(({ count }) => count)).toEqual(one.map(({ count }) => count));
+    for (const [rank, source] of one.entries()) expect(other[rank]?.batch(0)?.strings).toEqual(source.batch(0)?.strings);
+    expect(readdirSync(temporary)).toEqual([]);
+  } finally {
+    vi.unstubAllEnvs();
+  }
+});
+
+test('without a temporary directory such a file is refused in one line', async () => {
+  const inputs = inputsOf([job]);
+  vi.stubEnv('TMPDIR', join(directory, 'none'));
+  try {
+    await expect(openTorchJob(inputs, false, new ReadBudget(), new SpillFile(inputs, 64))).rejects.toThrow(
+      /^Cannot keep rows of traces in ".*none": ENOENT/,
+    );
+  } finally {
+    vi.unstubAllEnvs();
   }
 });

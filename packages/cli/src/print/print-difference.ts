@@ -63,7 +63,8 @@ export function formatDifference(difference: RunDifference, options: DifferenceO
 
 function aboutRun({ run, ranks, steps, detailSteps }: RunDifference['a']): string {
   const detail = detailSteps === steps ? '' : `, ${formatCount(detailSteps)} of them with spans`;
-  const of = steps === 0 ? 'no steps: times are of the whole recording' : `${formatCount(steps)} steps${detail}`;
+  const of =
+    steps === 0 ? 'no steps: times are of the whole recording' : `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'}${detail}`;
   return `${printable(run)}, ${formatCount(ranks)} ${ranks === 1 ? 'rank' : 'ranks'}, ${of}`;
 }
 

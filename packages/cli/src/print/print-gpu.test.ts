@@ -36,7 +36,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
 });
 
 const summary = (ranks: readonly GpuRank[], about: Partial<GpuSummary> = {}): GpuSummary => ({
-  ...{ ranks, recommendations: [], path: undefined, leftOut: 0, htaCompatible: false },
+  ...{ ranks, recommendations: [], path: undefined, worth: [], leftOut: 0, htaCompatible: false },
   ...about,
 });
 
@@ -52,6 +52,18 @@ describe('the report of GPUs', () => {
       'rank 3  100 ms   60.0 %         5.0 %         10.0 %   5.0 %  20.0 %  host late 15.0 %, most in data, aten::copy_; launch 5.0 %',
     );
     expect(note).toContain('from the first work to the end of the last: there are no steps');
+  });
+
+  it('shows what half of each part of the path would save, and leaves out what saves nothing', () => {
+    const segments = { step: 3, total: 40 * ms, byBound: { cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 } };
+    const worth = [
+      { bound: 'cpu', name: undefined, onPath: 20 * ms, savesAtHalf: 4 * ms, savesAtZero: 5 * ms },
+      { bound: 'cpu', name: '', onPath: 8 * ms, savesAtHalf: 2 * ms, savesAtZero: 4 * ms },
+      { bound: 'compute', name: 'gemm', onPath: 8 * ms, savesAtHalf: 0, savesAtZero: 0 },
+    ] as const;
+    const text = formatGpu(summary([rank(0)], { worth, segments: { ...segments, segments: [], leftOut: 0, leftOutTime: 0 } }));
+    expect(text).toMatch(/all work of hosts +20\.0 ms +4\.00 ms +10\.0 % +5\.00 ms\nhost, outside of phases +8\.00 ms +2\.00 ms/);
+    expect(text).not.toContain('gemm');
   });
 
   it('cuts long names in their middle, lets no control character through, and says what was left out', () => {

@@ -16,7 +16,14 @@ const causeInWords = { hostLate: 'host late', launch: 'launch', dependency: 'wai
 export function formatGpu(summary: GpuSummary): string {
   const { ranks, leftOut, htaCompatible } = summary;
   if (ranks.length === 0) return '';
-  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLine(summary), adviceLines(summary)];
+  const blocks = [
+    sharesTable(ranks),
+    overlapTable(ranks),
+    kernelsTable(ranks),
+    pathLine(summary),
+    worthTable(summary),
+    adviceLines(summary),
+  ];
   const notes: string[] = [];
   if (htaCompatible) notes.push('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
   if (leftOut > 0) notes.push(`(${formatCount(leftOut)} events of GPUs and hosts are left out here: there were too many)`);
@@ -168,6 +175,24 @@ function pathLine({ ranks, path: across }: GpuSummary): string {
   });
   return `critical path of step ${path.step} ${whose}: ${boundsText(path.byBound, all)}; most in ${heaviest.join(', ')}`;
 }
+
+const worthShown = 8;
+
+/** What half of the time of each part of the path would save: less than its half where something else then holds the step back. */
+function worthTable({ worth, segments }: GpuSummary): string {
+  const lines = worth.filter(({ savesAtHalf, savesAtZero }) => savesAtHalf > 0 || savesAtZero > 0).slice(0, worthShown);
+  if (lines.length === 0 || segments === undefined || segments.total <= 0) return '';
+  const head = ['what if it took half of its time', 'on the path', 'the step saves', 'share', 'at no time'];
+  const rows = lines.map(({ bound, name, onPath, savesAtHalf, savesAtZero }) => {
+    const what = name === undefined ? `all ${wholeInWords[bound]}` : bound === 'cpu' ? `host, ${placeName(name)}` : shortName(name);
+    return [what, formatNanos(onPath), formatNanos(savesAtHalf), percentText(savesAtHalf / segments.total), formatNanos(savesAtZero)];
+  });
+  return formatTable([head, ...rows], [false, true, true, true, true]);
+}
+
+const placeName = (phase: string): string => (phase === '' ? 'outside of phases' : shortName(phase));
+
+const wholeInWords = { ...boundInWords, cpu: 'work of hosts', communication: 'transfers', compute: 'kernels that compute' };
 
 function boundsText(byBound: Bounds, all: number): string {
   const parts = (Object.entries(byBound) as [keyof Bounds, number][]).filter(([, time]) => time >= shareShown * all);

@@ -9,6 +9,7 @@ import { printable, type ReportPage } from '@ranktrace/protocol';
 import type { Finding } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
+import { formatBytes } from '../terminal/format.ts';
 import { print } from '../terminal/output.ts';
 
 /** Stands in the built page where the data goes (packages/viewer/report-file.ts). */
@@ -63,6 +64,7 @@ export function writeReportPage(report: ReportPage, path: string | undefined): v
     rmSync(temporary, { force: true });
     throw new CliError('bad_input', `Cannot write "${path}": ${(cause as Error).message}`, { cause });
   }
+  print(`report: ${printable(path)} (${formatBytes(Buffer.byteLength(html))}; open it in a browser)`);
 }
 
 function pageTemplate(): string {

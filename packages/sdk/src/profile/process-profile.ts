@@ -205,10 +205,9 @@ export class ProcessProfile implements Profile {
   toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
     const running = this.#running;
     if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
-    for (const activity of activities) {
+    for (const activity of activities)
       if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
       else running.link.toggleDevices(enable);
-    }
     this.#untilJudged = running.judge.restart();
   }
 

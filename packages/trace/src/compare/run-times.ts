@@ -83,6 +83,7 @@ interface PendingStep {
   readonly phases: Map<string, number>;
 }
 
+const kinds: readonly DifferenceKind[] = ['phase', 'op', 'kernel', 'copy', 'collective', 'call'];
 const earlyMax = 65_536;
 /** Marks on a device that are no work of it: annotations of the program mirrored there, and waits. */
 const noWork: ReadonlySet<string> = new Set(['gpu_user_annotation', 'cuda_sync', 'cuda_event']);
@@ -91,7 +92,8 @@ const copyName = /^mem(?:cpy|set)\b/i;
 export class RunTimesSink implements TraceSink {
   readonly #options: RunTimesOptions;
   readonly #summary = new StepSummarySink();
-  readonly #names = new Map<string, Map<string, NameSums>>();
+  /** By kind and place: names, with the group of a collective. */
+  readonly #names: Map<string, NameSums>[] = Array.from({ length: 2 * kinds.length }, () => new Map());
   readonly #all: NameSums[] = [];
   readonly #processes = new Map<TraceProcess, ProcessState | undefined>();
   readonly #pending = new Map<number, PendingStep>();
@@ -167,12 +169,7 @@ export class RunTimesSink implements TraceSink {
   }
 
   #row(kind: DifferenceKind, on: 'host' | 'device', name: string, group: string): NameSums | undefined {
-    const table = `${kind} ${on}`;
-    let names = this.#names.get(table);
-    if (names === undefined) {
-      names = new Map();
-      this.#names.set(table, names);
-    }
+    const names = this.#names[2 * kinds.indexOf(kind) + (on === 'device' ? 1 : 0)] as Map<string, NameSums>;
     const key = group === '' ? name : `${name}\0${group}`;
     const known = names.get(key);
     if (known !== undefined) return known;

@@ -8,13 +8,16 @@ import type { GpuFault } from '../testing/gpu-job-rank.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import type { ClusterPath } from './cluster-path.ts';
 import { GpuSink } from './gpu-sink.ts';
+import type { PathSegments } from './path-segments.ts';
 
-function pathOf(seed: number, faults: readonly GpuFault[]): ClusterPath {
+function sinkOf(seed: number, faults: readonly GpuFault[], ranks = 4): GpuSink {
   const sink = new GpuSink();
   const { files } = gpuJob({ seed, ranks: 4, steps: 5, hasSeq: true, faults });
-  finish(mergeRun(sourcesOfKineto(files.map(({ text }) => tableOfKineto(text))), sink));
-  return sink.summary.path as ClusterPath;
+  finish(mergeRun(sourcesOfKineto(files.slice(0, ranks).map(({ text }) => tableOfKineto(text))), sink));
+  return sink;
 }
+
+const pathOf = (seed: number, faults: readonly GpuFault[]): ClusterPath => sinkOf(seed, faults).summary.path as ClusterPath;
 
 describe.each([2, 13, 77])('seed %i', (seed) => {
   test('slow kernels: the path computes on that rank', () => {
@@ -36,5 +39,30 @@ describe.each([2, 13, 77])('seed %i', (seed) => {
     const { byBound, total, lines } = pathOf(seed, [{ kind: 'slow_transfers', amount: 8 }]);
     for (const { name, bound } of lines) if (bound === 'communication') expect(name).toMatch(/^ncclDevKernel_/);
     expect(byBound.communication / total).toBeGreaterThan(0.6);
+  });
+});
+
+describe.each([1, 4])('in pieces, of %i ranks', (ranks) => {
+  const { segments: path } = sinkOf(5, [{ kind: 'late_data', rank: 0, amount: 3_000_000 }], ranks).summary;
+  const { segments, total, leftOut, leftOutTime } = path as PathSegments;
+
+  test('it goes on in time from its begin to its end, and the pieces add up to it', () => {
+    expect(segments.length).toBeGreaterThan(10);
+    expect([leftOut, leftOutTime]).toEqual([0, 0]);
+    for (const [at, { start, end }] of segments.entries()) {
+      expect(end).toBeGreaterThan(start);
+      expect(start).toBeGreaterThanOrEqual((segments[at - 1]?.end ?? start) - 1);
+    }
+    const sum = segments.reduce((time, { start, end }) => time + end - start, 0);
+    expect(Math.abs(sum - total) / total).toBeLessThan(0.02);
+  });
+
+  test('what lies on it lies in its span, and what the host does before an op is named after the op', () => {
+    for (const { bound, name, start, end, span } of segments) {
+      if (bound === 'cpu' && !name.startsWith('before '))
+        expect([span.isWork, start >= span.start - 1, end <= span.end + 1]).toEqual([false, true, true]);
+      if (bound === 'compute') expect([span.isWork, span.end]).toEqual([true, end]);
+    }
+    expect(segments.some(({ name }) => name.startsWith('before '))).toBe(true);
   });
 });

@@ -15,6 +15,7 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
+import { type PathWorth, pathWorth } from './path-worth.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -38,6 +39,7 @@ export interface ClusterPath {
 export interface DrawnPath {
   readonly path: ClusterPath;
   readonly segments: PathSegments;
+  readonly worth: readonly PathWorth[];
 }
 
 export interface RankOfPath {
@@ -51,8 +53,8 @@ interface Part {
   readonly row: number;
 }
 
-/** The path through the step of median length; undefined without a step that all ranks have, or with too many events. */
-export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined {
+/** The path through the step of median length; undefined without a step that all ranks have, or with too many events. Yields after each rank. */
+export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, DrawnPath | undefined> {
   const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
   const step = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
   if (step === undefined) return undefined;
@@ -67,13 +69,15 @@ export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined
   }
   let base = 0;
   const bases: number[] = [];
-  const paths = ranks.map(({ work }, rank) => {
+  const paths: RankPath[] = [];
+  for (const [rank, { work }] of ranks.entries()) {
     const { start, end } = work.steps.find(({ number }) => number === step) as WorkStep;
     const path = new RankPath(graph, work, start, end, { base, lastIn: lastIn[rank] as Float64Array, isComplete: true });
     bases.push(base);
     base += nodesOf(work);
-    return path;
-  });
+    paths.push(path);
+    yield;
+  }
   for (const parts of matched) {
     const last = parts.reduce((of, part) => (startOf(part) > startOf(of) ? part : of));
     const from = paths[last.rank] as RankPath;
@@ -84,16 +88,17 @@ export function clusterPath(ranks: readonly RankOfPath[]): DrawnPath | undefined
       graph.add(edgeKinds.indexOf('kernel'), from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
     }
   }
-  return graph.edges === 0 ? undefined : summed(graph, paths, bases, ranks, step);
+  return graph.edges === 0 ? undefined : yield* summed(graph, paths, bases, ranks, step, matched);
 }
 
-function summed(
+function* summed(
   graph: PathGraph,
   paths: readonly RankPath[],
   bases: readonly number[],
   ranks: readonly RankOfPath[],
   step: number,
-): DrawnPath {
+  matched: readonly (readonly Part[])[],
+): Generator<void, DrawnPath> {
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
   const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
@@ -139,7 +144,9 @@ function summed(
     byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
     lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
   };
-  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
+  yield;
+  const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, rankOf, path });
+  return { worth, path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */

@@ -131,6 +131,11 @@ export class RankPath {
     return row >= this.#hosts && row < this.#hosts + this.#work.work.length;
   }
 
+  /** Whether a node of the graph is the begin of the stretch. */
+  isBegin(node: number): boolean {
+    return node - this.#base === nodesOf(this.#work) - 1;
+  }
+
   /** Whether the work in `row` is in the graph. */
   has(row: number): boolean {
     return this.#inside[this.#hosts + row] === 1;
@@ -139,6 +144,20 @@ export class RankPath {
   /** The node at which the work in `row` begins; the next one is its end. */
   nodeOf(row: number): number {
     return this.#base + 2 * (this.#hosts + row);
+  }
+
+  /** The begin of each call and of the work that it launched, as nodes of the graph; without work for which an earlier stretch's held the stream. */
+  launches(): (readonly [number, number])[] {
+    const pairs: (readonly [number, number])[] = [];
+    for (let row = 0; row < this.#work.work.length; row++) {
+      const call = this.#work.callOf(row);
+      if (call < 0 || this.#inside[call] !== 1 || !this.has(row) || this.#work.work.columns.kind[row] === kindOf.sync) continue;
+      const before = this.#holders.before[row] ?? -1;
+      if (before >= 0 && !this.has(before) && (this.#work.work.columns.end[before] as number) > this.timeOf(this.#base + 2 * call))
+        continue;
+      pairs.push([this.#base + 2 * call, this.nodeOf(row)]);
+    }
+    return pairs;
   }
 
   /** An edge of the graph that begins in this rank. */

@@ -11,6 +11,7 @@
 // Invariant: work belongs to the step in which it was launched, wherever it runs: its number is in `step`, -1 for none.
 
 import { ColumnTable } from '../model/column-table.ts';
+import { finish } from '../model/finish.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
 import { Intervals } from './intervals.ts';
 import { classOf, kindOf } from './kernel-class.ts';
@@ -129,10 +130,18 @@ export class RankWork {
 
   /** Sorts and links all rows. Call once, when all are there. */
   seal(): void {
+    finish(this.sealing());
+  }
+
+  /** The same; yields after each part. */
+  *sealing(): Generator<void, void> {
     sortRows(this.work, workColumns);
+    yield;
     sortRows(this.host, hostColumns);
     this.steps.sort((a, b) => a.start - b.start || a.number - b.number);
+    yield;
     const nested = nest(this);
+    yield;
     const call = this.#calls();
     this.#links = { ...nested, call, step: this.#stepsOf(call) };
   }

@@ -25,6 +25,10 @@ export const gpuLimits = {
   gpuPathEventsMax: 4_000_000,
   /** Names on one critical path in the summary: the ones with most time on it. */
   gpuPathLinesMax: 16,
+  /** Parts of the critical path whose worth is worked out, beside all of each bound; a run of the graph takes some ms a million events. */
+  gpuPathWorthMax: 8,
+  /** Edges of a path's graph that is run again for the worth of its parts: 50 bytes an edge; beyond, no worth is worked out. */
+  gpuPathWorthEdgesMax: 2_000_000,
   /** Pieces of the critical path that a page draws: the longest ones; the rest is counted. */
   gpuPathSegmentsMax: 4096,
   /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */

@@ -48,6 +48,14 @@ describe.each(['today', '2022', '2021'] as const)('files of %s', (vintage) => {
   });
 });
 
+test('a summary is made in pieces: it yields after each table of each rank', () => {
+  const sink = new GpuSink();
+  finish(mergeRun(sourcesOfKineto(textsOf({ seed: 1, ranks: 4 }).map(tableOfKineto)), sink));
+  let pieces = 0;
+  for (const _ of sink.summing()) pieces++;
+  expect(pieces).toBeGreaterThan(4 * 12);
+});
+
 test.each([1, 2, 3, 5, 8])('parts add up: steps to their length, causes to idle time, tables to all kernels (seed %i)', (seed) => {
   for (const { steps, totals, idle, kernels, overlap } of ranksOf({ seed })) {
     for (const { length, compute, overlapped, exposed, copies, idle: none, idleBy, start, end } of steps) {

@@ -58,7 +58,7 @@ export class GpuSink implements TraceSink {
     return finish(this.summing());
   }
 
-  /** The same; yields after each rank. */
+  /** The same; yields after each table of each rank. */
   *summing(): Generator<void, GpuSummary> {
     if (this.#summary !== undefined) return this.#summary;
     const ranks: GpuRank[] = [];
@@ -66,9 +66,9 @@ export class GpuSink implements TraceSink {
     for (const record of this.#record.ranks) {
       const { work } = record;
       if (work.work.length === 0) continue;
-      work.seal();
+      yield* work.sealing();
       const shown = this.#htaCompatible ? htaWork(work) : work;
-      const rank = gpuRank(record, shown, this.#worldSize);
+      const rank = yield* gpuRank(record, shown, this.#worldSize);
       if (rank === undefined) continue;
       ranks.push(rank);
       works.push({ rank: rank.rank, work: shown });
@@ -76,7 +76,7 @@ export class GpuSink implements TraceSink {
     }
     ranks.sort((a, b) => a.rank - b.rank);
     yield;
-    const drawn = clusterPath(works);
+    const drawn = yield* clusterPath(works);
     const path = works.length > 1 ? drawn?.path : undefined;
     const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
     this.#summary = {
@@ -84,6 +84,7 @@ export class GpuSink implements TraceSink {
       recommendations: advised,
       path,
       segments: drawn?.segments,
+      worth: drawn?.worth ?? [],
       leftOut: this.#record.leftOut,
       htaCompatible: this.#htaCompatible,
     };

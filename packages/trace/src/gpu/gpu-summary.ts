@@ -11,6 +11,7 @@ import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } 
 import { type OpTable, opTable } from './op-table.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
 import type { PathSegments } from './path-segments.ts';
+import type { PathWorth } from './path-worth.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';
 import type { RankRecord } from './record-work.ts';
 import {
@@ -88,47 +89,64 @@ export interface GpuSummary {
   readonly path: ClusterPath | undefined;
   /** The same in pieces, also for a single rank. */
   readonly segments?: PathSegments | undefined;
+  /** What each part of that path is worth, most first; empty without a path. */
+  readonly worth: readonly PathWorth[];
   /** Events that were left out at a limit. */
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */
   readonly htaCompatible: boolean;
 }
 
-/** Undefined for a process without device work. */
-export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: number): GpuRank | undefined {
+/** Undefined for a process without device work. Yields after each table: each takes one pass over the rank's events. */
+export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: number): Generator<void, GpuRank | undefined> {
   const temporal = temporalBreakdown(work);
   const extent = work.extent;
   if (temporal === undefined || extent === undefined) return undefined;
+  yield;
   const steps = stepBreakdown(work);
+  yield;
   const [from, until] =
     steps.length > 0 ? [(steps[0] as StepBreakdown).start, (steps.at(-1) as StepBreakdown).end] : [extent.start, extent.end];
   const waits = new HostWaits(work);
+  yield;
   const whole = idlePieces(work, from, until, waits);
+  yield;
   const ofSteps = piecesWithin(whole, steps);
   const causes = ofSteps.map(idleParts);
   const pieces = steps.length > 0 ? ofSteps.flat() : whole;
   const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
   const places = idlePlaces(work, pieces, waits);
+  yield;
+  const devices = deviceUsage(work, from, until);
+  yield;
+  const streams = streamIdle(work);
+  yield;
+  const overlap = communicationOverlap(work, worldSize).slice(0, limits.gpuLinesMax);
+  yield;
+  const kernels = kernelTables(work);
+  yield;
+  const ops = opTable(work);
+  yield;
+  const sequences = kernelSequences(work);
+  yield;
+  const launches = launchSummary(work);
+  const queues = queueSummaries(work).slice(0, limits.gpuLinesMax);
+  yield;
+  const copies = copyLines(work);
+  const path = medianPath(work);
+  yield;
   const { rank, host, hostName, incarnation } = process;
   const about = {
     ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
-    devices: deviceUsage(work, from, until),
+    ...{ devices, overlap, kernels, ops, sequences, launches, queues, copies, path },
     steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
     stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
     idle: {
       byCause: idleParts(pieces),
       places: places.slice(0, limits.gpuLinesMax),
       placesLeftOut: Math.max(0, places.length - limits.gpuLinesMax),
-      streams: streamIdle(work),
+      streams,
     },
-    overlap: communicationOverlap(work, worldSize).slice(0, limits.gpuLinesMax),
-    kernels: kernelTables(work),
-    ops: opTable(work),
-    sequences: kernelSequences(work),
-    launches: launchSummary(work),
-    queues: queueSummaries(work).slice(0, limits.gpuLinesMax),
-    copies: copyLines(work),
-    path: medianPath(work),
   };
   return { ...about, rules: ruleShares(work, about) };
 }

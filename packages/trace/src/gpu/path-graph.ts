@@ -109,6 +109,16 @@ export class PathGraph {
     return path.reverse();
   }
 
+  /** Place of a node among those that have an edge, in the order of their first edge; -1 for a node without one. */
+  placeOf(node: number): number {
+    return (this.#places[node] ?? 0) - 1;
+  }
+
+  /** The node at a place. */
+  nodeAt(place: number): number {
+    return this.#nodes[place] as number;
+  }
+
   #placeOf(node: number): number {
     if (this.#places[node] === 0) this.#places[node] = this.#nodes.push(node);
     return (this.#places[node] as number) - 1;

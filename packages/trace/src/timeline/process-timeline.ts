@@ -44,7 +44,7 @@ export class ProcessTimeline {
   #advanced = Number.NEGATIVE_INFINITY;
   #ended = false;
   /** Lanes of the memory counters, by type of device. */
-  readonly #memoryLanes = new Map<number, TraceLane>();
+  readonly #memoryLanes = new Map<number, MemoryOfDevice>();
   /** Whether an event came before a time up to which all was announced as complete. */
   #hasLate = false;
   #gaps: ViewGap[] = [];
@@ -145,8 +145,7 @@ export class ProcessTimeline {
       this.#leftOut++;
       return;
     }
-    track.add(event);
-    if (event.kind === 'instant' && event.name === memoryName) this.#addMemory(event);
+    if (!(event.kind === 'instant' && event.name === memoryName && this.#addMemory(event))) track.add(event);
     if (start < this.#advanced && event.kind !== 'step' && event.state !== 'close') this.#hasLate = true;
     if (start < this.#from) this.#from = start;
     const end = start + event.length;
@@ -236,6 +235,7 @@ export class ProcessTimeline {
       else cleared.push(track);
     }
     this.#lane = this.#track = undefined;
+    for (const memory of this.#memoryLanes.values()) memory.sum = 0;
     this.#gaps = [];
     this.#missing = this.#droppedEvents = this.#leftOut = 0;
     this.#from = Number.POSITIVE_INFINITY;
@@ -265,19 +265,26 @@ export class ProcessTimeline {
     return this.#track;
   }
 
-  /** Sums of allocated memory, which torch.profiler reports as marks, are a counter as well. */
-  #addMemory(event: TraceEvent): void {
-    const [device, value] = [event.arguments?.get('Device Type'), event.arguments?.get('Total Allocated')];
-    if (typeof device !== 'number' || typeof value !== 'number') return;
-    let lane = this.#memoryLanes.get(device);
+  /** Allocations, which torch.profiler reports as marks, are a counter of what is allocated; returns false if the event is no such mark. */
+  #addMemory(event: TraceEvent): boolean {
+    const [device, total] = [event.arguments?.get('Device Type'), event.arguments?.get('Total Allocated')];
+    const bytes = event.arguments?.get('Bytes') ?? 0;
+    if (typeof device !== 'number' || typeof total !== 'number' || typeof bytes !== 'number') return false;
+    let lane = this.#memoryLanes.get(device)?.lane;
     if (lane === undefined) {
-      if (this.#memoryLanes.size >= timelineLimits.timelineMemoryDevicesMax) return;
+      if (this.#memoryLanes.size >= timelineLimits.timelineMemoryDevicesMax) return false;
       const name = `Memory allocated · ${device === 0 ? 'host' : 'device'}${device > 1 ? ` of type ${device}` : ''}`;
       lane = { index: 0, process: event.lane.process, kind: 'counter', name, tid: 0, overflow: 0, unit: 'B' };
-      this.#memoryLanes.set(device, lane);
+      this.#memoryLanes.set(device, { lane, sum: 0, hasTotal: false });
     }
+    const memory = this.#memoryLanes.get(device) as MemoryOfDevice;
+    memory.sum += bytes;
+    // Files of 2021 have no totals: there, the allocations since the begin are summed up.
+    memory.hasTotal ||= total > 0;
     if (!this.#byLane.has(lane)) this.lane(lane);
-    this.#byLane.get(lane)?.add({ ...event, kind: 'counter', lane, name: lane.name, category: '', value, arguments: undefined });
+    const track = this.#byLane.get(lane);
+    track?.add({ ...event, kind: 'counter', lane, name: lane.name, category: '', value: memory.hasTotal ? total : memory.sum });
+    return track !== undefined;
   }
 
   #seeCollective({ group, sequence }: TraceEvent): void {
@@ -286,6 +293,13 @@ export class ProcessTimeline {
     if (this.#groups.size < timelineLimits.timelineGroupsMax) this.#groups.add(group);
     this.#parts.groups.see(group, this.#process.rank);
   }
+}
+
+interface MemoryOfDevice {
+  readonly lane: TraceLane;
+  /** Bytes allocated and not released since the begin of the recording. */
+  sum: number;
+  hasTotal: boolean;
 }
 
 /** Name of torch.profiler's marks at each allocation and release. */

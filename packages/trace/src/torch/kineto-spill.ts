@@ -12,7 +12,7 @@ import type { BlockStore } from '../model/block-store.ts';
 import { packRows } from '../model/column-block.ts';
 import { type Column, ColumnTable } from '../model/column-table.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
-import { collectiveNameKind, isKernelName, isLaunchName, recordedCollective } from './kineto-collectives.ts';
+import { isKernelName, isLaunchName, recordedCollective } from './kineto-collectives.ts';
 import { stepName } from './kineto-source-steps.ts';
 import { eventColumns, type KinetoKind, type KinetoTable, kinetoKinds } from './kineto-table.ts';
 import { KinetoTally } from './kineto-tally.ts';
@@ -172,7 +172,7 @@ export class KinetoSpill {
     return mark;
   }
 
-  /** Judges the names that are new since the last time. */
+  /** Judges the names that are new since the last time. Launches and blocking collectives are annotations, which are marked as such. */
   #nameAll(): void {
     const { strings } = this.#table.strings;
     if (strings.length > this.#names.length) {
@@ -182,7 +182,7 @@ export class KinetoSpill {
     }
     for (let index = strings.length - 1; index >= 0 && this.#names[index] === nameUnknown; index--) {
       const text = strings[index] as string;
-      this.#names[index] = collectiveNameKind(text) !== 0 || stepName.test(text) ? nameMarked : nameOther;
+      this.#names[index] = isKernelName(text) || stepName.test(text) ? nameMarked : nameOther;
     }
   }
 }

@@ -25,6 +25,7 @@ import { TraceError } from '../model/errors.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { processNames } from '../write/process-names.ts';
+import { runtimeCategories } from './kineto-categories.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
 /** The clock of a rank's times. */
@@ -64,7 +65,16 @@ const periodNanos = 7_889_238_000_000_000n;
 const arrowsMax = 65_536;
 
 /** Lists that travel as JSON text. */
-const lists: ReadonlySet<string> = new Set(['Input Dims', 'Input type', 'Input Strides', 'Concrete Inputs', 'Output Dims', 'Output type']);
+const lists: ReadonlySet<string> = new Set([
+  'grid',
+  'block',
+  'Input Dims',
+  'Input type',
+  'Input Strides',
+  'Concrete Inputs',
+  'Output Dims',
+  'Output type',
+]);
 /** Arguments that the writer sets; a program's argument with such a key becomes `argument.KEY`. */
 const ownKeys: ReadonlySet<string> = new Set([
   'Record function id',
@@ -80,6 +90,8 @@ const ownKeys: ReadonlySet<string> = new Set([
   'Overhead (ns)',
   'Phases (ns)',
 ]);
+/** Host calls that launch work. */
+const launchCategories: ReadonlySet<string> = new Set(runtimeCategories);
 const samplesMax = 4096;
 /** torch sorts devices below the processes of the host. */
 const deviceSortIndex = 5_000_000;
@@ -111,6 +123,8 @@ class KinetoWriter extends RankRecording {
   #countersNotFinite = 0;
   #isFirst = true;
   readonly #devices = new Set<number>();
+  /** Calls of the driver whose work has not come yet, by correlation: the last `arrowsMax`. */
+  readonly #launches = new Map<number, ArrowEnd>();
   /** Whether events bring arrows of their own between forward and backward ops. */
   #hasArrows = false;
   #isFirstArgument = true;
@@ -202,6 +216,7 @@ class KinetoWriter extends RankRecording {
     if (span.isAsync) this.#number('Async', 1);
     this.#closeArguments();
     this.#givenArrows(event, track, start);
+    if (this.#options.isTorch === true) this.#launched(event, span.category, track, start);
     const sequence = event.arguments?.get('Sequence number');
     if (typeof sequence === 'number' && sequence >= 0 && !this.#hasArrows) {
       const forwardThread = event.arguments?.get('Fwd thread id');
@@ -363,6 +378,27 @@ class KinetoWriter extends RankRecording {
     out.integer(track?.tid ?? 0);
     out.ascii(',"ts":');
     out.micros(time + this.#offset);
+  }
+
+  /** torch's arrow from a call of the driver to the work that it launched, which have one correlation. */
+  #launched(event: TraceEvent, category: string, track: RecordedTrack, time: number): void {
+    const correlation = event.arguments?.get('correlation');
+    if (typeof correlation !== 'number' || correlation <= 0) return;
+    if (track.device === undefined) {
+      if (!launchCategories.has(category)) return;
+      this.#launches.set(correlation, { track, time });
+      if (this.#launches.size > arrowsMax) this.#launches.delete(this.#launches.keys().next().value as number);
+      return;
+    }
+    const call = this.#launches.get(correlation);
+    if (call === undefined) return;
+    this.#launches.delete(correlation);
+    for (const [phase, end] of [['s', call] as const, ['f', { track, time }] as const]) {
+      this.#separate();
+      this.#out.ascii(`{"ph":"${phase}","id":${correlation}`);
+      this.#place(end.track, end.time);
+      this.#out.ascii(`,"cat":"ac2g","name":"ac2g"${phase === 'f' ? ',"bp":"e"}' : '}'}`);
+    }
   }
 
   /** Arrows that came with the event. */

@@ -2,8 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { MemoryBlocks } from '../model/block-store.ts';
+import { ReadBudget } from '../model/read-budget.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import { differencesOfSpilled, spilledKineto } from '../testing/spilled-kineto.ts';
+import { readKineto } from './kineto-reader.ts';
 
 const data = new URL('../../../../test/data/kineto/', import.meta.url);
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
@@ -92,5 +95,16 @@ describe('a file whose rows are on disk gives the batches of one in memory', () 
     const cut = new TextEncoder().encode(whole.slice(0, Math.floor(whole.length * 0.7)));
     expect(differencesOfSpilled([cut], 300)).toBe('');
     expect(spilledKineto(cut, 300).stopped).toContain('the file ends in the middle of its data');
+  });
+
+  test('rows leave memory early where other files take half of what the command may', () => {
+    const file = bytesOf({ traceEvents: Array.from({ length: 2000 }, (_, ts) => ({ ph: 'X', name: 'a', pid: 1, ts, dur: 1 })) });
+    const read = (heldByOthers: number) => {
+      const budget = new ReadBudget(10e6);
+      budget.take(heldByOthers);
+      return readKineto(file, { keep: 'all', budget, spill: { store: () => new MemoryBlocks(), rowsMax: 8000 } });
+    };
+    expect(read(1e6).spilled).toBeUndefined();
+    expect(read(6e6).spilled?.tally.rows.events).toBe(2000);
   });
 });

@@ -78,20 +78,17 @@ function Side({ side, pair, phases, roles, longest, onGo }: SideProps): JSX.Elem
   if (of === undefined) return <span class="compare-missing">{name}: not in this run</span>;
   const text = phases.map((phase, at) => `${phase} ${formatDuration(values[at] ?? 0)}`).join(', ');
   return (
-    <button
-      type="button"
-      class="compare-bar"
-      title={text}
-      aria-label={`${name}, rank ${pair.rank}: ${text}. Show in the timeline`}
-      onClick={() => onGo(side, { ranks: [pair.rank] })}
-    >
-      <span aria-hidden="true">{name}</span>
+    <button type="button" class="compare-bar" title={text} onClick={() => onGo(side, { ranks: [pair.rank] })}>
+      <span>{name}</span>
       {phases.length === 0 ? (
         <PhaseBar phases={[otherPhase]} roles={['work']} values={[of.mean]} longest={longest} />
       ) : (
         <PhaseBar phases={phases} roles={roles} values={values} longest={longest} />
       )}
       <span class="compare-length">{formatDuration(of.mean)}</span>
+      <span class="only-aloud">
+        , rank {pair.rank}: {text}. Show in the timeline
+      </span>
     </button>
   );
 }

@@ -1,4 +1,4 @@
-import { lowerMedian, type Overview, type OverviewRank, phaseMedians } from '@ranktrace/protocol';
+import { lowerMedian, type Overview, type OverviewRank, phaseMedians, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { headlineOf, rankPhases } from './slow-ranks.ts';
 
@@ -169,4 +169,22 @@ it('takes the lower of two medians', () => {
     2,
     5,
   ]);
+});
+
+it('states a rank that is dead or hangs before any slow rank, and a regression before another cause', () => {
+  const slow = { severity: 'warning', kind: 'straggler', text: 'rank 1 slow', ranks: [1] } as const;
+  const hang = { severity: 'alert', kind: 'hang', text: 'rank 0 is inside of all_reduce', ranks: [0] } as const;
+  const lost = { severity: 'alert', kind: 'rank_lost', text: 'rank 0 ended without goodbye', ranks: [0] } as const;
+  const network = { severity: 'warning', kind: 'network', text: 'steps wait for the network', ranks: [] } as const;
+  const slower = { severity: 'warning', kind: 'cluster_wide', text: 'all ranks became slower', ranks: [] } as const;
+  const ranks = [0, 1, 2].map((at) => rank(at, [100, 200, 0, 0]));
+  const causeOf = (...findings: readonly ViewFinding[]) => {
+    const { tone, cause, ranks: named } = headlineOf({ phases, phaseRoles, ranks, findings, analysed: true });
+    return [tone, cause, named.map(({ rank: { rank: number } }) => number)];
+  };
+  expect(causeOf(slow, hang, lost)).toEqual(['alert', lost.text, []]);
+  expect(causeOf(slow, hang)).toEqual(['alert', hang.text, []]);
+  expect(causeOf(network, slower, slow)).toEqual(['alert', undefined, [1]]);
+  expect(causeOf(network, slower)).toEqual(['alert', slower.text, []]);
+  expect(causeOf(network)).toEqual(['alert', network.text, []]);
 });

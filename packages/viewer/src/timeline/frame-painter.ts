@@ -16,7 +16,7 @@ import { type CounterTile, type SpanTile, tileWidth, type ViewProcess, type View
 import { emptyColumns, fillColumns } from './counter-columns.ts';
 import { FrameTexts, LineSink } from './frame-texts.ts';
 import type { Band } from './outliers.ts';
-import type { Palette } from './palette.ts';
+import { communicationColour, type Palette } from './palette.ts';
 import { Pixels } from './pixels.ts';
 import { lanesDepthMax, lanesPlace, stepsPlace } from './row-lines.ts';
 import { type Layout, lineHeight, type Row, rowsBetween, stickyRow } from './rows.ts';
@@ -187,7 +187,7 @@ export class FramePainter {
     }
   }
 
-  // Several tracks on one line: inner spans over outer ones, the busiest stream over the others.
+  // Several tracks on one line: inner spans over outer ones, and all work over communication, so that what shows of that is exposed.
   #lanes(frame: Frame, row: Row, process: ViewProcess, top: number, clipTop: number, clipBottom: number): void {
     const { ratio, window, width, palette, colours, means } = frame;
     const { pixels } = this;
@@ -195,11 +195,17 @@ export class FramePainter {
     if (lineTop + lanesPlace.tall < clipTop || lineTop > clipBottom) return;
     const [y0, y1] = [Math.round(lineTop * ratio), Math.round((lineTop + lanesPlace.tall) * ratio)];
     const view = { from: window.from, scale: (width * ratio) / lengthOf(window), width: pixels.width };
-    const lineColours: LineColours = { table: palette.spans, dimmed: palette.dimmed, byName: (name) => colours.span(name), means };
     const line = this.#line;
     line.fill(palette.background);
     this.#beyondLine(frame, process, line);
-    for (const track of row.lanes) {
+    const isCommunication = (name: number): boolean => colours.span(name) === communicationColour;
+    const passes = [(name: number): boolean => !isCommunication(name), isCommunication].flatMap((isLeftOut) =>
+      row.lanes.map((track) => ({ track, isLeftOut })),
+    );
+    const firstLabel = this.texts.labelCount;
+    for (const { track, isLeftOut } of passes) {
+      const byName = (name: number): number => colours.span(name);
+      const lineColours: LineColours = { table: palette.spans, dimmed: palette.dimmed, byName, means, isLeftOut };
       this.#slots(frame, track, process);
       const deepest = lanesDepthMax(track);
       for (let depth = 0; depth <= deepest; depth++) {
@@ -216,6 +222,7 @@ export class FramePainter {
         }
       }
     }
+    this.texts.dropOverlapping(firstLabel);
     pixels.repeat(line, y0, y1);
   }
 

@@ -61,6 +61,17 @@ export class FrameTexts {
     this.labelCount++;
   }
 
+  /** Of the texts since `first`, all on one line, later ones lie on top: those that a later one would overlap go. */
+  dropOverlapping(first: number): void {
+    const kept: Label[] = [];
+    for (let at = this.labelCount - 1; at >= first; at--) {
+      const label = this.labels[at] as Label;
+      if (kept.every(({ left, right }) => label.right <= left || label.left >= right)) kept.push({ ...label });
+    }
+    for (const [at, label] of kept.entries()) this.labels[first + at] = label;
+    this.labelCount = first + kept.length;
+  }
+
   addMarker(x: number, y: number, colour: number): void {
     const before = this.markers.at(-1);
     if (before === undefined || before.y !== y || (before.x | 0) !== (x | 0)) this.markers.push({ x, y, colour });

@@ -11,7 +11,7 @@ const slowMax = 3;
 
 /**
  * For more than `openMax` ranks: the slow ones (at most three, else the slowest), the median and the fastest; without steps, the first two represent
- * all. For fewer, which are all shown anyway, the slow ones.
+ * all. For fewer, which are all shown anyway, the slow ones; one alone is slower than nothing.
  */
 export function representativesOf(
   overview: Blamed | undefined,
@@ -21,7 +21,7 @@ export function representativesOf(
   const found = new Map<number, Representative | undefined>();
   // The slowest first: by the others' waiting for them, and by phases that are not waiting, as all steps are equally long.
   const bySlowness = overview === undefined ? [] : rankPhases(overview);
-  for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut) found.set(rank.rank, 'slow');
+  for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut && bySlowness.length > 1) found.set(rank.rank, 'slow');
   if (ranks.length <= openMax) return found;
   if (bySlowness.length < 4) {
     for (const rank of [...new Set(ranks)].sort((a, b) => a - b).slice(0, 2)) found.set(rank, undefined);

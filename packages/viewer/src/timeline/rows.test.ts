@@ -65,6 +65,12 @@ describe('a rank with GPUs', () => {
     expect(rows[3]).toMatchObject({ firstLine: frameLine, lines: 3, height: 57 });
   });
 
+  test('threads of one name have their numbers', () => {
+    const twins = [7, 8].map((tid) => viewTrack(10 + tid, 0, 'thread', { name: 'python', tid }));
+    const { rows } = layOut(gpus({ model: { processes: [viewProcess(0)], tracks: [...tracks, ...twins], groups: [] } }));
+    expect(rows.map(({ label }) => label).filter((label) => label.startsWith('python'))).toEqual(['python 7', 'python 8']);
+  });
+
   test('folded, shows its streams on one line, the busiest on top', () => {
     const { rows } = layOut(gpus({ folded: new Set(['r0']) }));
     expect(rows.map(({ key, lanes }) => [key, lanes.map(({ track }) => track)])).toEqual([['r0', [3, 4]]]);

@@ -105,10 +105,12 @@ export function layOut(input: LayoutInput): Layout {
     const layer = layerOf(track);
     return layer !== undefined && hidden.has(layer) && !(layer === 'host' && track.frameDepth > 0 && !hidden.has('frames'));
   };
-  const addTrack = (to: RowList, track: ViewTrack, process: ViewProcess, indent: number): void => {
+  const addTrack = (to: RowList, track: ViewTrack, process: ViewProcess, indent: number, shared: ReadonlySet<string>): void => {
     const hasFrames = track.frameDepth > 0 && !hidden.has('frames');
-    if (hasFrames) to.add(trackRow(track, process, indent, true));
-    if (!hidden.has(layerOf(track) ?? 'host')) to.add(trackRow(track, process, indent));
+    const own = trackLabel(track);
+    const label = shared.has(own) && track.tid > 0 ? `${own} ${track.tid}` : own;
+    if (hasFrames) to.add({ ...trackRow(track, process, indent, true), label: `${label} · Python` });
+    if (!hidden.has(layerOf(track) ?? 'host')) to.add({ ...trackRow(track, process, indent), label });
   };
   const list = new RowList();
   const byKey = new Map(ranks.map((rank) => [rank.key, rank]));
@@ -136,9 +138,10 @@ export function layOut(input: LayoutInput): Layout {
       siblings,
     });
     if (folded) return;
+    const shared = sharedLabels(others);
     const counters = others.filter(({ kind }) => kind === 'counter');
     const areMany = counters.length > countersOpenMax;
-    for (const track of others) if (!areMany || track.kind !== 'counter') addTrack(to, track, process, indent + 1);
+    for (const track of others) if (!areMany || track.kind !== 'counter') addTrack(to, track, process, indent + 1, shared);
     if (!areMany) return;
     const countersKey = `c:${key}`;
     const areFolded = isFolded(countersKey, true);
@@ -328,6 +331,19 @@ export function trackLabel({ kind, name, tid }: Pick<ViewTrack, 'kind' | 'name' 
   const known = name.replace(unknownProcess, '').trim();
   if (known === '' || known === kind) return tid > 0 ? `${kind} ${tid}` : kind;
   return known;
+}
+
+/** Labels that several threads of a rank have: their numbers tell them apart. */
+function sharedLabels(tracks: readonly ViewTrack[]): ReadonlySet<string> {
+  const tids = new Map<string, number>();
+  const shared = new Set<string>();
+  for (const track of tracks) {
+    const label = trackLabel(track);
+    const tid = tids.get(label);
+    if (tid === undefined) tids.set(label, track.tid);
+    else if (tid !== track.tid) shared.add(label);
+  }
+  return shared;
 }
 
 /** Tracks that a folded rank shows on one line: its streams, those with most events on top; else its main thread. */

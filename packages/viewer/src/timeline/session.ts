@@ -32,6 +32,7 @@ import { type Item, itemAt } from './hit.ts';
 import { NameColourTable } from './name-colours.ts';
 import { goToTarget, keepInView, reveal } from './navigate.ts';
 import { representativesOf } from './outliers.ts';
+import { communicationColour } from './palette.ts';
 import { lanesDepthMax, lanesPlace } from './row-lines.ts';
 import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, stickyRow, toggled } from './rows.ts';
 import { zeroOf } from './ruler.ts';
@@ -311,15 +312,18 @@ export class TimelineSession {
       return row.track === undefined ? undefined : itemAt(this.partsOf(row.track), row.firstLine + line, time, reach);
     }
     if (row.lanes.length === 0 || inRow < lanesPlace.top) return row.track && itemAt(this.partsOf(row.track), 0, time, reach);
-    // As painted: what lies on top comes first.
+    // As painted: what lies on top comes first, and communication lies below all other work.
+    let below: Item | undefined;
     for (const track of row.lanes.toReversed()) {
       const parts = this.partsOf(track);
       for (let depth = lanesDepthMax(track); depth >= 0; depth--) {
         const item = itemAt(parts, depth, time, 0) ?? (depth === 0 ? itemAt(parts, depth, time, reach) : undefined);
-        if (item !== undefined) return item;
+        if (item === undefined) continue;
+        if (this.colours.span(item.name) !== communicationColour) return item;
+        below ??= item;
       }
     }
-    return undefined;
+    return below;
   }
 
   /** Tiles of a track that are drawn now, and their neighbours. */

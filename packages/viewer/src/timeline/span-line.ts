@@ -41,6 +41,8 @@ export interface LineColours {
   readonly byName: (name: number) => number;
   /** Whether a name matches the search; undefined without a search. */
   readonly means: ((name: number) => boolean) | undefined;
+  /** Names that another pass over the same line paints. */
+  readonly isLeftOut?: ((name: number) => boolean) | undefined;
 }
 
 /** Callbacks beside painting: for items that are wide enough for a text, and for instants. */
@@ -90,6 +92,7 @@ export function paintLine(
     const long = length[item] as number;
     if (begin + long < clipFrom) continue;
     const itemName = name[item] as number;
+    if (colours.isLeftOut?.(itemName) === true) continue;
     const itemKind = kind[item] as number;
     const left = (begin - from) * scale;
     if ((itemKind & ~openBit) === instantKind) {

@@ -2,10 +2,10 @@
 
 import type { ReportPage } from '@ranktrace/protocol';
 import { render } from 'preact';
-import { createTheme, ThemeProvider } from '../controls/theme.ts';
-import '../controls/theme.css';
-import '../style.css';
-import { ReportView } from './report-view.tsx';
+import { createTheme, ThemeProvider } from './controls/theme.ts';
+import './controls/theme.css';
+import './style.css';
+import { ReportView } from './report/report-view.tsx';
 
 const [page, data] = [document.getElementById('page'), document.getElementById('report')];
 if (page === null || data === null) throw new Error('The file has no element "page" or no element "report"');
