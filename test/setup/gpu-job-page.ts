@@ -131,7 +131,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     const file = `${folder}-report.html`;
     const { code, stdout, stderr } = await runLine(['report', folder, '--html', '-o', file]);
     expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/^report: .*-report\.html \([\d.]+ KiB; open it in a browser\)\n$/);
+    expect(stdout).toMatch(/^report: .*-report\.html \([\d.]+ [KM]iB; open it in a browser\)\n$/);
     expect(statSync(file).size).toBeLessThan(1 << 20);
     for (const colorScheme of ['light', 'dark'] as const) {
       await using tab = await browser.open(pathToFileURL(file).href, { colorScheme });
