@@ -95,7 +95,7 @@ describe('every command takes every kind', () => {
     ['a directory with one', () => at('timelines')],
   ];
   const commands: readonly [name: string, args: (input: string) => string[], stdout: RegExp][] = [
-    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\nin short: .*\n\nsteps: \d+, [\s\S]*^verdict: /m],
+    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\n(?:in short: .*\n)?\nsteps: \d+, [\s\S]*^verdict: /m],
     ['table', (input) => ['table', input], /forward/],
     ['merge', (input) => ['merge', input, '-o', at('out.json')], /^trace: .*out\.json/m],
     ['check', (input) => ['check', input, '--baseline', input], /^unchanged: \+0\.0 %/m],
@@ -250,7 +250,7 @@ describe('an option that has no effect on an input is refused with one line', ()
     [
       'check --baseline-run, torch',
       () => ['check', store, '--baseline', torch, '--baseline-run', 'x'],
-      /--run chooses among the runs of a store/,
+      /--baseline-run chooses among the runs of a store/,
     ],
     [
       'doctor --out with a run',
