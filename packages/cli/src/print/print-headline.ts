@@ -10,7 +10,7 @@ interface Stated extends Pick<ViewFinding, 'kind' | 'severity'> {
   readonly text: string;
 }
 
-/** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording does not tell. */
+/** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording is too short to say. */
 export function inShortLine(
   blame: Pick<RunBlame, 'verdict' | 'findings'>,
   missing: readonly Finding[],
