@@ -67,7 +67,7 @@ beforeAll(async () => {
   if (merged.code !== 0) throw new Error(merged.stderr);
 });
 
-/** What is wrong with an answer about a file that lacks something; '' if nothing is. */
+/** The fault of an answer about a file that lacks something; '' if there is none. */
 function wrongWith({ code, stdout, stderr }: CommandResult, path: string): string {
   if (/\n\s+at .*:\d+/.test(stderr + stdout)) return `a stack:\n${stderr}`;
   if (code !== 0 && code !== 1 && code !== 2) return `code ${code}:\n${stderr}`;

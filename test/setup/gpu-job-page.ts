@@ -90,7 +90,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     expect(head).toMatch(/^Kernel,Kind,Calls,Total \(ns\),/);
     const calls = lines.map((line) => Number(/^(?:"(?:[^"]|"")*"|[^,]*),\w+,(\d+),/.exec(line)?.[1]));
     expect(calls.reduce((sum, count) => sum + count, 0)).toBe(kernels.length);
-    // Of one rank alone.
+    // The tables of one rank.
     await tab.locator('.profile-rank select').selectOption('1');
     await tab.getByRole('table', { name: 'Kernels of rank 1', exact: true }).waitFor();
     const name = await tab

@@ -5,7 +5,7 @@
 /** Verdict on the steps of a run against those of another. Only `slower` fails a check. */
 export type StepVerdict = 'slower' | 'probably_slower' | 'unchanged' | 'probably_faster' | 'faster';
 
-/** What a line is about: a phase of a step; an op (any span of a host's thread); a kernel or a copy of a device; a collective; a remote call. */
+/** The subject of a line: a phase of a step; an op (any span of a host's thread); a kernel or a copy of a device; a collective; a remote call. */
 export type DifferenceKind = 'phase' | 'op' | 'kernel' | 'copy' | 'collective' | 'call';
 
 /**
@@ -32,7 +32,7 @@ export interface NameTimes {
   readonly total: number;
   /** Mean time that no span inside of them covers. */
   readonly self: number;
-  /** Of the steps with detail, those that have it. */
+  /** Steps with detail that have it. */
   readonly steps: number;
   /** Middle and 90th percentile over steps of the compared time: self of a span, time of a phase. */
   readonly level: number;
@@ -43,7 +43,7 @@ export interface NameDifference {
   readonly kind: DifferenceKind;
   readonly on: 'host' | 'device';
   readonly name: string;
-  /** Of a collective: its group. */
+  /** Group of a collective. */
   readonly group: string;
   readonly status: DifferenceStatus;
   readonly a: NameTimes | null;

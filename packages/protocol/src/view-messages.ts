@@ -114,7 +114,7 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     type: z.literal('heat'),
     run,
     measure: z.enum(['own', 'waiting', 'busy', 'phase']),
-    /** Of the phase, as in Overview.phases. */
+    /** Name of the phase, as in Overview.phases. */
     phase: z.string().max(4096).optional(),
     fromStep: z.number().int().min(0).optional(),
     toStep: z.number().int().min(0).optional(),

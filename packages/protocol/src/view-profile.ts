@@ -141,7 +141,7 @@ export interface ProfilePathLine {
   readonly count: number;
 }
 
-/** What a part of the work on the critical path is worth, on all ranks together: ns that the step would save. */
+/** Worth of a part of the work on the critical path, on all ranks together: ns that the step would save. */
 export interface ProfileWorth {
   readonly bound: string;
   /** A kernel, a collective or the host's phase ('' outside of phases); null: all that is bound so. */
@@ -165,7 +165,7 @@ export interface ProfilePath {
   readonly isAcross: boolean;
 }
 
-/** What to change, from measured rules (docs/gpu.md). */
+/** Advice from measured rules (docs/gpu.md). */
 export interface ProfileAdvice {
   readonly rule: string;
   readonly ranks: readonly number[];
@@ -207,7 +207,7 @@ export interface ReportPage {
   readonly run: string;
   /** Names of the files or the directory that it is made of. */
   readonly input: string;
-  /** Of ranktrace. */
+  /** Version of ranktrace. */
   readonly version: string;
   readonly model: Pick<RunModel, 'worldSize' | 'unixEpoch' | 'from' | 'until' | 'live' | 'processes'>;
   readonly overview: Overview;

@@ -154,7 +154,7 @@ export class ExampleRun implements RunView {
 
 export class ExampleRuns implements ViewRuns {
   readonly runs = new Map<string, ExampleRun>();
-  /** Of every run. */
+  /** Captures of every run. */
   captureFiles: readonly CaptureFile[] = [];
   readonly #listeners = new Set<() => void>();
 

@@ -104,7 +104,7 @@ const head = ['A', 'B', 'B − A', 'part', '95 % interval', 'calls A → B', 'is
 
 function kindTable(title: string, names: readonly NameDifference[], { limit, all }: DifferenceOptions, worthNs: number): string {
   if (names.length === 0) return '';
-  // Of many names some differ by chance: one that is not certain is shown where it would matter.
+  // Some of many names differ by chance: one that is not certain is shown where it would matter.
   const isUncertain = ({ status }: NameDifference): boolean => status.startsWith('probably');
   const worth = all ? names : names.filter((name) => name.status !== 'noise' && (!isUncertain(name) || Math.abs(name.more) >= worthNs));
   const uncertain = all ? 0 : names.filter(isUncertain).length - worth.filter(isUncertain).length;

@@ -178,7 +178,7 @@ function pathLine({ ranks, path: across }: GpuSummary): string {
 
 const worthShown = 8;
 
-/** What half of the time of each part of the path would save: less than its half where something else then holds the step back. */
+/** Savings of half of the time of each part of the path: less than its half where something else then holds the step back. */
 function worthTable({ worth, segments }: GpuSummary): string {
   const lines = worth.filter(({ savesAtHalf, savesAtZero }) => savesAtHalf > 0 || savesAtZero > 0).slice(0, worthShown);
   if (lines.length === 0 || segments === undefined || segments.total <= 0) return '';

@@ -58,6 +58,7 @@ export class PeakCurve {
 
   /** Values come in order of time, nearly. */
   add(time: number, value: number): void {
+    if (!Number.isFinite(time)) return;
     if (Number.isNaN(this.#from)) this.#from = time;
     let at = Math.max(0, Math.floor((time - this.#from) / this.#width));
     while (at >= limits.memoryCurvePointsMax) {

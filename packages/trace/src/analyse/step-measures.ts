@@ -1,4 +1,4 @@
-// Of each rank and step: how long it waited for others, how long it worked itself, and how long its devices were busy: the cells of a heat map.
+// How long each rank waited for others, worked itself and kept its devices busy, by step: the cells of a heat map.
 //
 //   host alone     step ├── own work ──┤ waits in collectives ├ own ┤      own + waiting = the step
 //   with devices   step ├ compute ─ exposed communication ─ idle ─ …       waiting = exposed communication, own = all else, busy = not idle
@@ -21,7 +21,7 @@ export class StepMeasures {
   readonly #processes = new Map<string, StepHistory>();
   readonly #known = new Set<StepMeasure>();
 
-  /** A step of a host; `waited`: ns of it, undefined where nothing is known of it. */
+  /** A step of a host; `waited`: ns of it, undefined where that is unknown. */
   host(process: ProcessKey, step: number, length: number, waited: number | undefined): void {
     if (waited === undefined) return;
     this.#add(this.#of(process), step, length, [

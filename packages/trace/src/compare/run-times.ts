@@ -19,7 +19,7 @@ export interface NameSums {
   readonly kind: DifferenceKind;
   readonly on: 'host' | 'device';
   readonly name: string;
-  /** Of a collective. */
+  /** Group of a collective. */
   readonly group: string;
   /** Mean of the ranks, by step: self time of a span, time of a phase. */
   readonly series: StepSeries;

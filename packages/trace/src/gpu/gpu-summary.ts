@@ -89,7 +89,7 @@ export interface GpuSummary {
   readonly path: ClusterPath | undefined;
   /** The same in pieces, also for a single rank. */
   readonly segments?: PathSegments | undefined;
-  /** What each part of that path is worth, most first; empty without a path. */
+  /** Worth of each part of that path, most first; empty without a path. */
   readonly worth: readonly PathWorth[];
   /** Events that were left out at a limit. */
   readonly leftOut: number;

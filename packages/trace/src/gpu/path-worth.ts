@@ -1,4 +1,4 @@
-// What each part of the critical path is worth, by what-if.ts: a kernel by its name on all ranks, a collective, the host's work in a phase, all launches.
+// The worth of each part of the critical path, by what-if.ts: a kernel by its name on all ranks, a collective, the host's work in a phase, all launches.
 //
 //   rank 0   gemm ──► ┐                        every rank's begin ──► all are in ──► every rank's end
 //   rank 1   gemm ────┴► all are in ──► ends   a faster gemm on rank 1 alone gains no more than rank 0 allows
@@ -17,7 +17,7 @@ export interface PathWorth {
   readonly name: string | undefined;
   /** Time on the path. */
   readonly onPath: number;
-  /** What the step would save if it took half of its time, and none. */
+  /** ns that the step would save if it took half of its time, and none. */
   readonly savesAtHalf: number;
   readonly savesAtZero: number;
 }

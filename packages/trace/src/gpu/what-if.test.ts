@@ -1,4 +1,4 @@
-// What a part of the path is worth: against the longest of all paths of small graphs, and against jobs that were really made with faster parts.
+// The worth of a part of the path: against the longest of all paths of small graphs, and against jobs that were really made with faster parts.
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-// What a part of the critical path is worth: how much earlier the step would end if all work of one kind took no time, or half of it.
+// The worth of a part of the critical path: how much earlier the step would end if all work of one kind took no time, or half of it.
 //
 //   stream 7   gemm ██████████│ gemm at half saves less than half of its length: then the all-reduce
 //   stream 23  all_reduce ████████│ holds the step back

@@ -1,4 +1,4 @@
-// What a call of the host launched on a device, and who launched a piece of device work: both carry one correlation, within their process.
+// Links between a call of the host and the device work that it launched: both carry one correlation, within their process.
 //
 //   thread   aten::mm ───────────────
 //              cudaLaunchKernel ─  7          launched: gemm             launched by: cudaLaunchKernel, aten::mm

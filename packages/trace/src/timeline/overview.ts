@@ -84,7 +84,7 @@ export function overviewOf(
   };
 }
 
-/** Which values of the steps the cells of a heat map have. */
+/** The values of steps that the cells of a heat map show. */
 export interface HeatMeasure {
   readonly measure: StepMeasure | 'phase';
   readonly phase?: string | undefined;

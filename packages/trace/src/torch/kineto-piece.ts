@@ -11,7 +11,7 @@ import type { KinetoSteps } from './kineto-source-steps.ts';
 import { type ItemKind, itemKinds } from './kineto-tally.ts';
 import type { KinetoRows } from './spilled-rows.ts';
 
-/** What events are, by row. */
+/** Kinds of events, by row. */
 export interface EventRoles {
   readonly collectives: KinetoCollectives;
   readonly steps: KinetoSteps;

@@ -1,4 +1,4 @@
-// What a file's rows come to in all: counts, times, and the tracks of devices. Rows are added in parts, for a large file's are never together.
+// Totals of a file's rows: counts, times, and the tracks of devices. Rows are added in parts, for those of a large file are never in memory together.
 
 import { deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';

@@ -30,7 +30,7 @@ export interface Area {
   readonly tracks: readonly number[];
 }
 
-/** Which cells of the heat map. */
+/** The cells of the heat map. */
 export type HeatChoice = { readonly measure: 'own' | 'waiting' | 'busy' } | { readonly measure: 'phase'; readonly phase: string };
 
 export class RunClient {

@@ -1,4 +1,4 @@
-// What each rank's GPU did over its recorded steps: compute, communication, copies, and idle time by cause. A rank unfolds into figures: idle time by
+// The work of each rank's GPU over its recorded steps: compute, communication, copies, and idle time by cause. A rank unfolds into figures: idle time by
 // cause with the host's place, and its kernels with most time.
 //
 //   rank 0  ▇▇ compute 66.6 % ▇▇ hidden ▒▒ alone 22.3 % ▒▒ ▏     93.0 % busy  ▸

@@ -223,7 +223,7 @@ export const measuresOf = ({ measures, phases }: Pick<Overview, 'measures' | 'ph
   ...phases.filter((name) => name !== otherPhase).map((name): HeatMeasure => `phase ${name}`),
 ];
 
-/** What is blue and what is red. */
+/** Legend of the colours. */
 const legendTexts: Readonly<Record<string, readonly [string, string]>> = {
   mean: ['faster', 'slower'],
   longest: ['faster', 'slower'],

@@ -18,7 +18,7 @@ const boundText: Readonly<Record<string, string>> = {
 };
 const boundOf = (bound: string): string => boundText[bound] ?? bound;
 
-/** What binds the step of median length, across ranks where there are several. */
+/** The critical path of the step of median length, across ranks where there are several. */
 export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Element {
   const names = path.byBound.map(([bound]) => boundOf(bound));
   const share = (time: number): number => (path.total > 0 ? time / path.total : 0);
@@ -83,7 +83,7 @@ function worthText({ bound, name }: ProfileWorth): string {
   return name === '' ? 'host, outside of phases' : `host, ${name}`;
 }
 
-/** What the step would save: less than the part's own time where something else then holds the step back. */
+/** Savings of the step: less than the part's own time where something else then holds it back. */
 function WorthTable({ path: { worth, total } }: { readonly path: ProfilePath }): JSX.Element | null {
   const rows = worth.filter(({ savesAtHalf, savesAtZero }) => savesAtHalf > 0 || savesAtZero > 0);
   if (rows.length === 0) return null;

@@ -61,7 +61,7 @@ export class FrameTexts {
     this.labelCount++;
   }
 
-  /** Of the texts since `first`, all on one line, later ones lie on top: those that a later one would overlap go. */
+  /** Later texts on a line lie on top: removes those since `first` that a later one would overlap. */
   dropOverlapping(first: number): void {
     const kept: Label[] = [];
     for (let at = this.labelCount - 1; at >= first; at--) {

@@ -1,4 +1,4 @@
-// What a track shows: work of devices, calls of the host, counters; frames of Python are lines of a host's track. Each layer can be hidden.
+// Layers of the timeline: work of devices, calls of the host, counters; frames of Python are lines of a host's track. Each layer can be hidden.
 
 import type { ViewTrack } from '@ranktrace/protocol';
 

@@ -11,7 +11,7 @@ import type { TimelineSession } from './session.ts';
 
 const nameCharsMax = 60;
 
-/** What bounds a segment, in words. */
+/** The bounds of segments in words. */
 const boundNames: Readonly<Record<ViewPathSegment['bound'], string>> = {
   cpu: 'host',
   compute: 'compute',

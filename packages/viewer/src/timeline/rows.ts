@@ -323,7 +323,7 @@ function trackRow(track: ViewTrack, process: ViewProcess, indent: number, isFram
   };
 }
 
-/** A process that the recording could not tell, as Kineto numbers it. */
+/** The number that Kineto gives to a process that it does not know. */
 const unknownProcess = /^process -1 · /;
 
 /** Name of a track for people: `GPU 0 · stream 7`, `thread 4711`. */
@@ -333,7 +333,7 @@ export function trackLabel({ kind, name, tid }: Pick<ViewTrack, 'kind' | 'name' 
   return known;
 }
 
-/** Labels that several threads of a rank have: their numbers tell them apart. */
+/** Labels that several threads of a rank have: their numbers distinguish them. */
 function sharedLabels(tracks: readonly ViewTrack[]): ReadonlySet<string> {
   const tids = new Map<string, number>();
   const shared = new Set<string>();
