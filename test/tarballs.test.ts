@@ -46,6 +46,7 @@ it('ranktrace is the command, the page, and the licenses of what is bundled into
       ...['assets/index-HASH.css', 'assets/index-HASH.js', 'icon.svg', 'index.html', 'licenses.txt'].map(
         (file) => `dist/internal/viewer/page/${file}`,
       ),
+      'dist/internal/viewer/report/report.html',
     ].sort(),
   );
 });
@@ -80,6 +81,7 @@ describe('licenses of the code of others', () => {
   const cases = [
     ['the command', 'dist/licenses.txt', bundled(['cli', 'aggregator', 'trace', 'protocol'], ['vite', 'msgpackr'])],
     ['the page', 'dist/internal/viewer/page/licenses.txt', bundled(['viewer'], ['vite'])],
+    ['the file of a report', 'dist/internal/viewer/report/report.html', bundled(['viewer'], ['vite'])],
   ] as const;
 
   it.each(cases)('%s: each package with its version and its whole license', (_, file, names) => {

@@ -4,7 +4,7 @@
 // Invariant: the file asks nothing of anybody: its policy names the digests of its own script and style.
 
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build, type InlineConfig, type Plugin } from 'vite';
 
@@ -47,13 +47,21 @@ export function reportFile(config: InlineConfig): Plugin {
       );
       if (code.length !== 1 || styles.length !== 1)
         throw new Error(`The report page must be one script and one style: ${code.length}, ${styles.length}`);
+      // The file carries the same packages as the page, and so their licenses.
+      const licenses = readFileSync(`${root}dist/page/licenses.txt`, 'utf8');
       mkdirSync(`${root}dist/report`, { recursive: true });
-      writeFileSync(`${root}dist/report/report.html`, documentOf(withinScript(code[0] as string).trim(), (styles[0] as string).trim()));
+      writeFileSync(
+        `${root}dist/report/report.html`,
+        documentOf(withinScript(code[0] as string).trim(), (styles[0] as string).trim(), licenses),
+      );
     },
   };
 }
 
-const documentOf = (script: string, style: string): string => `<!doctype html>
+const documentOf = (script: string, style: string, licenses: string): string => `<!doctype html>
+<!--
+${licenses.replaceAll('-->', '-- >')}
+-->
 <html lang="en">
 <head>
 <meta charset="utf-8">
