@@ -54,7 +54,12 @@ const files: readonly (readonly [what: string, name: string, bytes: () => Buffer
     () => each(1e6, (index) => `,{"ph":"X","name":"a","pid":1,"tid":${index},"ts":1,"dur":1}`),
     refused,
   ],
-  ['2 million keys', 'keys.json.gz', () => each(2e6, (index) => `,{"ph":"X","k${index}":1,"name":"a",${place},"dur":1}`), undefined],
+  [
+    '2 million keys',
+    'keys.json.gz',
+    () => each(2e6, (index) => `,{"ph":"X","k${index}":1,"name":"a","pid":1,"tid":1,"ts":${index},"dur":1}`),
+    undefined,
+  ],
   [
     '3 million named processes',
     'processes.json.gz',
