@@ -132,8 +132,10 @@ test(
     expect(alert.cause).toMatchObject({ ranks: [2], phase: 'forward' });
     expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(50e6);
     expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
-    const active = (await alertmanager.alerts()).filter(({ labels }) => labels.run === run && labels.rule === 'step_time');
+    // One alert of Alertmanager is this incident.
+    const active = (await alertmanager.alerts()).filter(({ labels }) => labels.incident === alert.id);
     expect(active).toHaveLength(1);
+    expect(active[0]?.labels).toMatchObject({ run, rule: 'step_time' });
 
     // The trace of the slow steps: all ranks, at full detail, from before the onset on, recorded before the alert.
     expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
@@ -147,7 +149,7 @@ test(
 
     await until('its end', () => reported('resolved').length > 0, 6 * minute);
     await until("Alertmanager's word of it", () =>
-      receiver.notified.some(({ status, labels }) => status === 'resolved' && labels.rule === 'step_time'),
+      receiver.notified.some(({ status, labels }) => status === 'resolved' && labels.incident === alert.id),
     );
     expect(reported('firing')).toHaveLength(1);
     expect(reported('resolved').map(({ id }) => id)).toEqual([alert.id]);
