@@ -14,8 +14,9 @@ export class CollectiveParts {
   readonly #waiting = new Map<number, Map<string, RawCollective>>();
   /** Ranks that met in groups smaller than the world: they reveal equal work if no metadata does. */
   readonly #groups = new Map<string, Set<number>>();
+  /** Sends by `from to`. */
+  readonly #sends = new Set<string>();
   #worldSize = 0;
-  #hasSends = false;
 
   begin({ processes, worldSize }: TraceHeader): void {
     this.#worldSize = worldSize;
@@ -43,9 +44,12 @@ export class CollectiveParts {
     this.#matcher.end();
   }
 
-  /** The ranks of each group, in a job with sends: they form a stage. */
+  /** The ranks of each group, in a job with sends: they form a stage. A rank without a group that exchanges sends with another is a stage of its own. */
   get groups(): readonly ReadonlySet<number>[] {
-    return this.#hasSends ? [...this.#groups.values()] : [];
+    if (this.#sends.size === 0) return [];
+    const both = [...this.#sends].map((pair) => pair.split(' ').map(Number) as [number, number]);
+    const alone = both.filter(([from, to]) => this.#sends.has(`${to} ${from}`)).map(([from]) => new Set([from]));
+    return [...this.#groups.values(), ...alone];
   }
 
   #keep(member: number, key: string, part: Pick<RawCollective, 'lane' | 'entry' | 'exit'>): RawCollective {
@@ -64,8 +68,9 @@ export class CollectiveParts {
   #meet(matched: MatchedCollective): void {
     const met = meetingOf(matched, (member) => this.#processes.get(member));
     const { sequence, group, pair, parts } = matched;
-    if (pair !== undefined) this.#hasSends = true;
-    else if (parts.length > 1 && parts.length < this.#worldSize) {
+    if (pair !== undefined) {
+      if (this.#sends.size < limits.blamePhasesMax) this.#sends.add(pair.join(' '));
+    } else if (parts.length > 1 && parts.length < this.#worldSize) {
       const ranks = this.#groups.get(group) ?? new Set();
       if (this.#groups.size < limits.blamePhasesMax || this.#groups.has(group)) this.#groups.set(group, ranks);
       for (const { rank } of parts) ranks.add(rank);

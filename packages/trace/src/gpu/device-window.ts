@@ -104,7 +104,7 @@ const queuedNsMax = 20_000;
 /**
  * A communication kernel that is queued behind one that waits for a late rank shows when that rank came, not when it was ready itself. All ranks run one
  * program, so a kernel is ready at the same share of the step's compute as on the rank where it began earliest: there it enters, and where the late rank
- * is mended, its transfer runs behind compute again.
+ * is mended, its transfer runs behind compute again. But a send and its receive lie at different places of two programs.
  */
 function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
   const ready = new Map<Meeting, number>();
@@ -116,9 +116,10 @@ function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
     /** By stream: its kernels stay in order. */
     const least = new Map<number, number>();
     for (const { meeting, lane, done, isQueued } of entries) {
-      const share = Math.max(least.get(lane) ?? 0, isQueued ? (ready.get(meeting) as number) : done);
+      const moves = isQueued && meeting.isSend !== true;
+      const share = Math.max(least.get(lane) ?? 0, moves ? (ready.get(meeting) as number) : done);
       least.set(lane, share);
-      if (isQueued && share < done) moved.set(meeting, share);
+      if (moves && share < done) moved.set(meeting, share);
     }
     return moved.size === 0 ? step : { ...step, pieces: withEntriesAt(step.pieces, moved) };
   });
