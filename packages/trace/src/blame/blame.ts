@@ -113,6 +113,8 @@ const bubbleShareToReport = 0.1;
 const bubbleShareToJudge = 0.2;
 /** With more time than this share in unmatched collectives, the causes of waits are unknown. */
 const unmatchedShareMax = 0.2;
+/** The same for one rank whose device communicates. */
+const unmatchedOfRankMax = 0.1;
 const changeShareMin = 0.03;
 
 export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
@@ -218,6 +220,17 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   if (total > 0 && unmatched > unmatchedShareMax * total) {
     why.push(
       `${Math.round((100 * unmatched) / total)} % of the time is waiting for unknown ranks: their parts of the collectives are missing`,
+    );
+  }
+  // A device's rank without partners keeps its steps long, whatever else is mended.
+  const alone = window.isCutByMeetings === true ? breakdown.filter((of) => of.unmatched > unmatchedOfRankMax * of.step) : [];
+  if (why.length === 0 && alone.length > 0) {
+    const of = alone.map(({ rank }) => rank);
+    const most = Math.max(...alone.map(({ unmatched: time, step }) => time / step));
+    const who = of.length > 4 ? `${of.length} ranks` : of.length > 1 ? `ranks ${of.join(', ')}` : `rank ${of[0]}`;
+    const whose = of.length > 1 ? 'their' : 'its';
+    why.push(
+      `${who} communicate${of.length > 1 ? '' : 's'} with unknown ranks for up to ${Math.round(100 * most)} % of ${whose} time: the others' parts are missing`,
     );
   }
   return why;
