@@ -1,3 +1,4 @@
+import { Random } from '@ranktrace/trace/simulate';
 import { expect, test } from 'vitest';
 import { StepRing } from './step-ring.ts';
 
@@ -34,4 +35,33 @@ test('after a restart a step that comes again is a new step', () => {
   ring.restart();
   ring.addStep(3, 20);
   expect(text(ring)).toBe('3:10 | 3:20');
+});
+
+test('steps in any order find their slots, as a list of the last ones would (seeds)', () => {
+  for (let seed = 1; seed <= 40; seed++) {
+    const random = new Random(seed, 'step-ring');
+    const ring = new StepRing(24);
+    let kept: { step: number; length: number; phase: number; isOld: boolean }[] = [];
+    for (let turn = 0; turn < 400; turn++) {
+      if (random.chance(0.01)) {
+        ring.restart();
+        kept = kept.map((one) => ({ ...one, isOld: true }));
+      }
+      const step = Math.floor(turn / 3) + random.whole(seed % 2 === 0 ? 3 : 60);
+      let row = kept.find((one) => one.step === step && !one.isOld);
+      if (row === undefined) {
+        row = { step, length: Number.NaN, phase: 0, isOld: false };
+        kept = [...kept, row].slice(-24);
+      }
+      if (random.chance(0.5)) {
+        row.length = turn + 1;
+        ring.addStep(step, turn + 1);
+      } else {
+        row.phase += turn;
+        ring.addPhase(step, 'forward', turn);
+      }
+    }
+    const ended = kept.filter(({ length }) => !Number.isNaN(length));
+    expect(text(ring)).toBe(ended.map(({ step, length, phase }) => `${step}:${length}${phase > 0 ? ` forward=${phase}` : ''}`).join(' | '));
+  }
 });

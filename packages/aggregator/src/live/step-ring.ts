@@ -18,10 +18,13 @@ export interface FinishedStep {
 
 export class StepRing {
   readonly #capacityMax: number;
-  readonly #slotOf = new Map<number, number>();
   readonly #phaseOf = new Map<string, number>();
   #capacity = 16;
   #count = 0;
+  /** Steps of earlier incarnations, which no row of this one means. */
+  #countBefore = 0;
+  /** Of this incarnation. */
+  #greatest = Number.NEGATIVE_INFINITY;
   #steps = new Float64Array(16);
   /** NaN until the step's own row came. */
   #lengths = new Float64Array(16);
@@ -51,7 +54,8 @@ export class StepRing {
 
   /** A new incarnation begins: repeated step numbers are new steps. */
   restart(): void {
-    this.#slotOf.clear();
+    this.#countBefore = this.#count;
+    this.#greatest = Number.NEGATIVE_INFINITY;
   }
 
   /** Finished steps, oldest first. */
@@ -71,20 +75,27 @@ export class StepRing {
   }
 
   #slot(step: number): number {
-    const known = this.#slotOf.get(step);
+    const known = this.#find(step);
     if (known !== undefined) return known;
     if (this.#count === this.#capacity && this.#capacity < this.#capacityMax) this.#grow();
     const slot = this.#count % this.#capacity;
-    if (this.#count >= this.#capacity) {
-      const evicted = this.#steps[slot] as number;
-      if (this.#slotOf.get(evicted) === slot) this.#slotOf.delete(evicted);
-    }
     this.#count++;
-    this.#slotOf.set(step, slot);
+    this.#greatest = Math.max(this.#greatest, step);
     this.#steps[slot] = step;
     this.#lengths[slot] = Number.NaN;
     for (const lengths of this.#phases) lengths[slot] = 0;
     return slot;
+  }
+
+  /** The slot of a step of this incarnation. Steps count up by one, so the distance to the newest is the place; others are searched, newest first. */
+  #find(step: number): number | undefined {
+    const oldest = Math.max(this.#countBefore, this.#count - this.#capacity);
+    if (step > this.#greatest || this.#count <= oldest) return undefined;
+    const newest = this.#count - 1;
+    const place = newest - ((this.#steps[newest % this.#capacity] as number) - step);
+    if (place >= oldest && place <= newest && this.#steps[place % this.#capacity] === step) return place % this.#capacity;
+    for (let at = newest; at >= oldest; at--) if (this.#steps[at % this.#capacity] === step) return at % this.#capacity;
+    return undefined;
   }
 
   // Only before the first overwriting, so slot = index still holds.
