@@ -3,9 +3,10 @@
 import { GpuSink } from '@ranktrace/trace/gpu';
 import { describe, expect, test } from 'vitest';
 import { criticalPath } from '../../packages/trace/src/gpu/critical-path.ts';
+import { deviceAnnotations } from '../../packages/trace/src/gpu/device-annotations.ts';
 import { deviceUsage } from '../../packages/trace/src/gpu/device-usage.ts';
 import type { RankWork } from '../../packages/trace/src/gpu/device-work.ts';
-import { htaKernelLines, htaPeakBandwidth, htaTypeTimes, htaWork } from '../../packages/trace/src/gpu/hta-compatible.ts';
+import { htaKernelLines, htaPeakBandwidth, htaStragglers, htaTypeTimes, htaWork } from '../../packages/trace/src/gpu/hta-compatible.ts';
 import { streamWaits } from '../../packages/trace/src/gpu/idle-time.ts';
 import { kernelTables } from '../../packages/trace/src/gpu/kernel-sums.ts';
 import { queueSummaries } from '../../packages/trace/src/gpu/launch-queue.ts';
@@ -222,6 +223,29 @@ describe.each(cases)('HTA on %s', (name) => {
       for (const [at, value] of values.entries())
         expect(Math.abs((found[at] as number) - value), key).toBeLessThan(1e-6 * Math.max(1, value));
     }
+  });
+
+  test('user annotations on the devices', () => {
+    const rows = load().works.flatMap((work, rank) =>
+      deviceAnnotations(work).map(({ name: of, total, max, min, mean, deviation }) => {
+        return { key: `${rank} ${of}`, values: [total / us, max / us, min / us, mean / us, deviation / us] };
+      }),
+    );
+    const keys = ['sum (us)', 'max (us)', 'min (us)', 'mean (us)', 'stddev'];
+    const expected = rowsOf('get_gpu_user_annotation_breakdown').map((row) => {
+      return { key: `${row.rank} ${row.name}`, values: keys.map((key) => Number(row[key])) };
+    });
+    if (expected.length === 0) return;
+    expect(rows.map(({ key }) => key).sort()).toEqual(expected.map(({ key }) => key).sort());
+    for (const { key, values } of expected) {
+      const found = rows.find((row) => row.key === key)?.values ?? [];
+      for (const [at, value] of values.entries()) expect(found[at], key).toBeCloseTo(value, 6);
+    }
+  });
+
+  test('potential stragglers', () => {
+    const expected = rowsOf('get_potential_stragglers') as unknown as readonly number[];
+    if (expected.length > 0) expect(htaStragglers(load().works)).toEqual([...expected]);
   });
 
   test('longest queues', () => {
