@@ -82,7 +82,8 @@ export class GpuBlameSink implements TraceSink {
   /** The same; yields as often as it can. */
   *judging(): Generator<void, RunBlame | undefined> {
     const summary = yield* this.#gpus.summing();
-    const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0);
+    // A rank that only waits for its device has no device work.
+    const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
     if (recorded.length === 0 || recorded.length < (this.#header?.processes.length ?? 0)) return undefined;
     const collectivesOf = (index: number): readonly RawCollective[] =>
       (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
@@ -227,8 +228,15 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
   ]
     .filter(({ shareOfStep }) => shareOfStep >= shareToJudgeAlone)
     .sort((a, b) => b.shareOfStep - a.shareOfStep);
-  return { ...blame, verdict: findings[0]?.kind ?? 'balanced', findings };
+  const unknown = idle.byCause.dependency + idle.byCause.other;
+  if (findings.length > 0 || unknown < shareToJudgeAlone * totals.length)
+    return { ...blame, verdict: findings[0]?.kind ?? 'balanced', findings };
+  const text = `the GPU idles for ${percent(unknown / totals.length)} of the time because of something that this file does not show: launches that were not recorded, or waits for another stream, device or rank`;
+  const why: BlameFinding = { kind: 'inconclusive', ranks: [], phase: undefined, ...noCost, evidence: [text] };
+  return { ...blame, verdict: 'inconclusive', findings: [why] };
 }
+
+const noCost = { costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0 } as const;
 
 const busyShare = ({ totals }: GpuRank): number => (totals.length > 0 ? 1 - totals.idle / totals.length : 0);
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;

@@ -97,7 +97,9 @@ export function idlePieces(work: RankWork, from: number, until: number, waits = 
     busyUntil = Math.max(busyUntil, end[row] as number);
   }
   // Nothing was launched any more: the host was late with what never came.
-  if (busyUntil < until) addLate(waits, pieces, busyUntil, until, lastThread(work));
+  const thread = busyUntil < until ? lastThread(work) : -1;
+  if (thread >= 0) addLate(waits, pieces, busyUntil, until, thread);
+  else if (busyUntil < until) pieces.push({ cause: 'other', from: busyUntil, until, thread });
   return pieces;
 }
 
