@@ -30,6 +30,7 @@ const inWords: Readonly<Record<Verdict, string>> = {
   data_loading: 'getting the next batch is not hidden behind computing',
   network: 'data is on its way for a large part of the step',
   host_bound: 'GPUs have nothing to do because their hosts launch work late',
+  pipeline_bubble: 'stages of the pipeline wait for the microbatches of others for a large part of the step',
   communication_bound: 'GPUs communicate for a large part of the step while nothing else runs on them',
   inconclusive: 'the recording does not show it',
 };

@@ -24,6 +24,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   kernels: { count: 0, total: 0, tensorCores: 0, tensorCoreOps: 0, byName: nothing, byOp: nothing, byModule: nothing, byPhase: nothing },
   ops: { lines: [], rest: nothing.rest },
   sequences: [],
+  annotations: [],
   launches: { launched: 0, withoutLaunch: 0, delay: undefined, callMean: 0, shorterThanCall: 0 },
   queues: [],
   copies: [],
@@ -64,6 +65,22 @@ describe('the report of GPUs', () => {
     const text = formatGpu(summary([rank(0)], { worth, segments: { ...segments, segments: [], leftOut: 0, leftOutTime: 0 } }));
     expect(text).toMatch(/all work of hosts +20\.0 ms +4\.00 ms +10\.0 % +5\.00 ms\nhost, outside of phases +8\.00 ms +2\.00 ms/);
     expect(text).not.toContain('gemm');
+  });
+
+  it('shows devices, copies, frequent sequences and spans, with what ranks have of each together', () => {
+    const about = (device: number): Partial<GpuRank> => ({
+      devices: [{ device, utilisation: 0.5 + device / 10, smEfficiency: 0.4, occupancy: undefined }],
+      copies: [{ kind: 'Memcpy HtoD', count: 2, total: ms, bytes: 3 * 2 ** 20, bandwidth: 3e9 + device * 1e9 }],
+      sequences: [{ op: 'aten::linear', kernels: ['gemm', 'bias', 'gelu'], count: 4, total: 6 * ms }],
+      annotations: [{ name: 'forward', count: 2, total: 8 * ms, mean: 4 * ms, min: 3 * ms, max: 5 * ms, deviation: ms }],
+    });
+    const text = formatGpu(summary([rank(0, about(0)), rank(1, about(1))], { htaCompatible: true, potentialStragglers: [0, 1] }));
+    const rows = text.split('\n').map((line) => line.split(/ {2,}/));
+    expect(rows).toContainEqual(['rank 0, GPU 0', '50.0 %', '40.0 %', '-']);
+    expect(rows).toContainEqual(['Memcpy HtoD', '4', '2.00 ms', '6.00 MiB', '4.0 GB/s']);
+    expect(rows).toContainEqual(['aten::linear', '8', '12.0 ms', '0.0 %', '3', 'gemm …']);
+    expect(rows).toContainEqual(['forward', '2', '4', '4.00 ms', '3.00 ms', '5.00 ms']);
+    expect(text).toContain("(HTA's potential stragglers: ranks 0, 1; it names two of any job, and this is no verdict)");
   });
 
   it('cuts long names in their middle, lets no control character through, and says what was left out', () => {

@@ -2,10 +2,12 @@
 
 import { displayText, percentText, ranksText } from '@ranktrace/trace';
 import { evidenceText, type GpuRank, type GpuSummary } from '@ranktrace/trace/gpu';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatBytes, formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const ranksShown = 32;
 const kernelsShown = 12;
+const sequencesShown = 5;
+const devicesShown = 8;
 const nameCharsMax = 72;
 /** Causes and places with less than this share of a rank's time are not worth a word. */
 const shareShown = 0.005;
@@ -20,12 +22,18 @@ export function formatGpu(summary: GpuSummary): string {
     sharesTable(ranks),
     overlapTable(ranks),
     kernelsTable(ranks),
+    devicesTable(ranks),
+    copiesTable(ranks),
+    sequencesTable(ranks),
+    annotationsTable(ranks),
     pathLine(summary),
     worthTable(summary),
     adviceLines(summary),
   ];
   const notes: string[] = [];
   if (htaCompatible) notes.push('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
+  const { potentialStragglers: named } = summary;
+  if (named !== undefined) notes.push(`(HTA's potential stragglers: ${ranksText(named)}; it names two of any job, and this is no verdict)`);
   if (leftOut > 0) notes.push(`(${formatCount(leftOut)} events of GPUs and hosts are left out here: there were too many)`);
   return [...blocks, notes.join('\n')].filter((block) => block !== '').join('\n\n');
 }
@@ -123,6 +131,90 @@ function kernelsTable(ranks: readonly GpuRank[]): string {
   const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, false])];
   lines.push(`tensor cores: ${percentText(all > 0 ? cores / all : 0)} of the time of all kernels${launchText(ranks)}`);
   return lines.join('\n');
+}
+
+const percentOrNone = (share: number | undefined): string => (share === undefined ? '-' : percentText(share));
+
+/** Figures of the TensorBoard plugin, where kernels carry what they need. */
+function devicesTable(ranks: readonly GpuRank[]): string {
+  const devices = ranks.flatMap(({ rank, devices: of }) => of.map((device) => ({ rank, ...device })));
+  if (devices.every(({ smEfficiency }) => smEfficiency === undefined)) return '';
+  const shown = devices.toSorted((a, b) => a.utilisation - b.utilisation).slice(0, devicesShown);
+  const rows = shown.map(({ rank, device, utilisation, smEfficiency, occupancy }) => {
+    return [`rank ${rank}, GPU ${device}`, ...[utilisation, smEfficiency, occupancy].map(percentOrNone)];
+  });
+  const lines = [formatTable([['devices', 'utilisation', 'SM efficiency', 'occupancy'], ...rows], [false, true, true, true])];
+  if (devices.length > shown.length)
+    lines.push(`(the ${shown.length} least used of ${formatCount(devices.length)}; all of them with --json)`);
+  return lines.join('\n');
+}
+
+function copiesTable(ranks: readonly GpuRank[]): string {
+  const kinds = new Map<string, { count: number; total: number; bytes: number; best: number }>();
+  for (const { copies } of ranks) {
+    for (const { kind, count, total, bytes, bandwidth = 0 } of copies) {
+      const line = kinds.get(kind) ?? { count: 0, total: 0, bytes: 0, best: 0 };
+      kinds.set(kind, line);
+      line.count += count;
+      line.total += total;
+      line.bytes += bytes;
+      line.best = Math.max(line.best, bandwidth);
+    }
+  }
+  if (kinds.size === 0) return '';
+  const rows = [...kinds]
+    .sort(([, a], [, b]) => b.total - a.total)
+    .map(([kind, { count, total, bytes, best }]) => {
+      const size = bytes > 0 ? formatBytes(bytes) : '-';
+      return [kind, formatCount(count), formatNanos(total), size, best > 0 ? `${(best / 1e9).toFixed(1)} GB/s` : '-'];
+    });
+  const head = ['copies and sets', 'calls', 'total', 'bytes', 'best bandwidth of a rank'];
+  return formatTable([head, ...rows], [false, true, true, true, true]);
+}
+
+/** Sequences of kernels that an op launches again and again: what a fused kernel would replace. */
+function sequencesTable(ranks: readonly GpuRank[]): string {
+  const sequences = new Map<string, { op: string; kernels: readonly string[]; count: number; total: number }>();
+  for (const rank of ranks) {
+    for (const { op, kernels, count, total } of rank.sequences) {
+      const key = JSON.stringify([op, kernels]);
+      const line = sequences.get(key) ?? { op, kernels, count: 0, total: 0 };
+      sequences.set(key, line);
+      line.count += count;
+      line.total += total;
+    }
+  }
+  const all = ranks.reduce((sum, { kernels }) => sum + kernels.total, 0);
+  const shown = [...sequences.values()].sort((a, b) => b.total - a.total).slice(0, sequencesShown);
+  if (shown.length === 0) return '';
+  const rows = shown.map(({ op, kernels, count, total }) => {
+    const times = [formatCount(count), formatNanos(total), percentText(all > 0 ? total / all : 0), formatCount(kernels.length)];
+    return [shortName(op), ...times, `${shortName(kernels[0] ?? '')} …`];
+  });
+  const head = ['frequent sequences, of op', 'times', 'total', 'share', 'kernels', 'first kernel'];
+  return formatTable([head, ...rows], [false, true, true, true, true, false]);
+}
+
+function annotationsTable(ranks: readonly GpuRank[]): string {
+  const names = new Map<string, { count: number; total: number; min: number; max: number; ranks: number }>();
+  for (const { annotations } of ranks) {
+    for (const { name, count, total, min, max } of annotations) {
+      const line = names.get(name) ?? { count: 0, total: 0, min, max, ranks: 0 };
+      names.set(name, line);
+      line.count += count;
+      line.total += total;
+      line.min = Math.min(line.min, min);
+      line.max = Math.max(line.max, max);
+      line.ranks++;
+    }
+  }
+  const shown = [...names].sort(([, a], [, b]) => b.total - a.total).slice(0, kernelsShown);
+  if (shown.length === 0) return '';
+  const rows = shown.map(([name, { count, total, min, max, ranks: of }]) => {
+    return [shortName(name), formatCount(of), formatCount(count), ...[total / count, min, max].map(formatNanos)];
+  });
+  const head = ['spans as the devices saw them', 'ranks', 'times', 'mean', 'shortest', 'longest'];
+  return formatTable([head, ...rows], [false, true, true, true, true, true]);
 }
 
 function launchText(ranks: readonly GpuRank[]): string {

@@ -235,7 +235,7 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
       const what = blameText[kind](ranksText(ranks), phase === undefined ? '' : ` in ${phase}`);
       const isWhole = steps.first <= all.first && steps.last >= all.last;
       const when = isWhole ? '' : ` from step ${steps.first} to ${steps.last}`;
-      const isShared = ['data_loading', 'network', 'host_bound', 'communication_bound', 'inconclusive'].includes(kind);
+      const isShared = sharedKinds.has(kind);
       const cost = findingCostOf(finding);
       const place = waiting.find(({ rank }) => ranks.includes(rank))?.worst ?? {};
       return {
@@ -250,6 +250,11 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
     });
 }
 
+/** Causes that take some of any step: a warning only where they are the verdict. */
+const sharedKinds: ReadonlySet<string> = new Set([
+  ...['data_loading', 'network', 'host_bound', 'communication_bound', 'pipeline_bubble', 'inconclusive'],
+]);
+
 /** `who`: its ranks; `where`: ` in PHASE` or nothing. */
 const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: string) => string>> = {
   straggler: (who, where) => `${who} slow${where}, and the others wait`,
@@ -261,6 +266,7 @@ const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: stri
   network: (_, where) => `steps wait for the network${where}`,
   host_bound: (who) => `${who === '' ? 'GPUs wait for their hosts' : `the GPU of ${who} waits for its host`}`,
   communication_bound: () => 'GPUs wait for communication',
+  pipeline_bubble: () => 'stages of the pipeline wait for each other',
   inconclusive: () => 'which rank waits for which is unknown',
 };
 

@@ -108,8 +108,13 @@ const verdictShareMin = 0.02;
 const shareToReport = 0.2;
 /** … and are the verdict from this share on, for they take some time in any job (XProf suggests looking at collectives from 30 % on). */
 const shareToJudge = 0.35;
+/** Stages' waits for each other are reported from the first share of the step on, and are the verdict from the second on: 8 microbatches in 3 stages. */
+const bubbleShareToReport = 0.1;
+const bubbleShareToJudge = 0.2;
 /** With more time than this share in unmatched collectives, the causes of waits are unknown. */
 const unmatchedShareMax = 0.2;
+/** The same for one rank whose device communicates. */
+const unmatchedOfRankMax = 0.1;
 const changeShareMin = 0.03;
 
 export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
@@ -217,6 +222,17 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
       `${Math.round((100 * unmatched) / total)} % of the time is waiting for unknown ranks: their parts of the collectives are missing`,
     );
   }
+  // A device's rank without partners keeps its steps long, whatever else is mended.
+  const alone = window.isCutByMeetings === true ? breakdown.filter((of) => of.unmatched > unmatchedOfRankMax * of.step) : [];
+  if (why.length === 0 && alone.length > 0) {
+    const of = alone.map(({ rank }) => rank);
+    const most = Math.max(...alone.map(({ unmatched: time, step }) => time / step));
+    const who = of.length > 4 ? `${of.length} ranks` : of.length > 1 ? `ranks ${of.join(', ')}` : `rank ${of[0]}`;
+    const whose = of.length > 1 ? 'their' : 'its';
+    why.push(
+      `${who} communicate${of.length > 1 ? '' : 's'} with unknown ranks for up to ${Math.round(100 * most)} % of ${whose} time: the others' parts are missing`,
+    );
+  }
   return why;
 }
 
@@ -237,7 +253,14 @@ function sharesOf(
     const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }
-  const network = mendedStep - replay.meanStep(mended, 0);
+  const withoutTransfers = replay.meanStep(mended, 0);
+  const network = mendedStep - withoutTransfers;
+  // Kernels of devices spin for a late stage; other waits for sends have reasons of their own.
+  const bubble = window.isCutByMeetings === true ? withoutTransfers - replay.meanStep(mended, 0, false) : 0;
+  if (bubble >= bubbleShareToReport * mendedStep) {
+    const evidence = [...bubbleText(window), 'more and smaller microbatches, or an interleaved schedule, make it shorter'];
+    found.push({ kind: 'pipeline_bubble', ranks: [], phase: undefined, ...costs(bubble, step), gainMsPerStep: ms(bubble), evidence });
+  }
   if (network < shareToReport * mendedStep) return found;
   const evidence = [...networkOf(window)];
   const gain = { gainMsPerStep: ms(network) };
@@ -247,6 +270,25 @@ function sharesOf(
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   } else found.push({ kind: 'network', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   return found;
+}
+
+/** How long each stage waits for others' sends; of many stages, the one with the most and the one with the least. */
+function bubbleText({ ranks, steps }: BlameWindow): string[] {
+  const stages = new Map<string, { waited: number; length: number }>();
+  for (const { ranks: parts } of steps) {
+    for (const [index, { length, pieces }] of parts.entries()) {
+      const name = ranks[index]?.peers || `rank ${ranks[index]?.rank}`;
+      const of = stages.get(name) ?? { waited: 0, length: 0 };
+      stages.set(name, of);
+      of.length += length;
+      for (const piece of pieces) if (piece.kind === 'wait' && piece.meeting.isSend === true) of.waited += piece.length;
+    }
+  }
+  const shares = [...stages].map(([name, { waited, length }]) => ({ name, share: length > 0 ? waited / length : 0 }));
+  shares.sort((a, b) => b.share - a.share);
+  const named = shares.length > 2 ? [shares[0], shares.at(-1)] : shares;
+  const text = named.flatMap((one) => (one === undefined ? [] : [`${one.name} ${(100 * one.share).toFixed(1)} %`]));
+  return [`stages wait for the microbatches of others: ${text.join(', ')} of its steps`];
 }
 
 /**
@@ -274,7 +316,7 @@ function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindo
 /** Whether a finding takes enough of the step to be the verdict. */
 export function mayBeVerdict({ kind, shareOfStep }: Pick<BlameFinding, 'kind' | 'shareOfStep'>): boolean {
   const isShare = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
-  return shareOfStep >= (isShare ? shareToJudge : verdictShareMin);
+  return shareOfStep >= (kind === 'pipeline_bubble' ? bubbleShareToJudge : isShare ? shareToJudge : verdictShareMin);
 }
 
 function verdictOf(findings: readonly BlameFinding[], isUncertain: boolean): Verdict {

@@ -58,6 +58,8 @@ interface Suspect {
 }
 
 const stageShareMin = 0.05;
+/** Errors by which a stage's work must differ from the others', about Student's t at 0.005. */
+const stageErrorsMin = 3;
 /** Rotation is reported from this share of the step on: any cluster has a little of it. */
 const rotationShareMin = 0.08;
 /** A rank that is the slowest in this share of the steps is named. */
@@ -224,7 +226,7 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
     const others = [...levels].filter(([other]) => other !== name).map(([, other]) => other);
     const usual = level.map((_, phase) => median(others.map((other) => other[phase] as number)));
     const [work, usualWork] = [level, usual].map((by) => by.reduce((sum, length) => sum + length, 0)) as [number, number];
-    if (work - usualWork <= stageShareMin * usualWork) continue;
+    if (work - usualWork <= Math.max(stageShareMin * usualWork, stageNoise(own, name))) continue;
     const more = level.map((length, phase) => length - (usual[phase] as number));
     const phase = more.indexOf(Math.max(...more));
     const factors = level.map((length, at) => (length > 0 ? (usual[at] as number) / length : 1));
@@ -243,14 +245,31 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
   return suspects;
 }
 
+/** What the difference of a stage's work to that of the others may be by chance, ns per step: the fewer the steps, the more. */
+function stageNoise(own: OwnWork, name: string): number {
+  const works = [...own.groups].map(([stage, ranks]) => {
+    const totals = ranks.map((rank) => own.total(rank));
+    return { stage, work: Float64Array.from({ length: own.steps }, (_, step) => median(totals.map((total) => total[step] as number))) };
+  });
+  const mine = works.find(({ stage }) => stage === name)?.work ?? new Float64Array(own.steps);
+  const others = works.filter(({ stage }) => stage !== name);
+  const more = mine.map((work, step) => work - median(others.map((other) => other.work[step] as number)));
+  const freedom = Math.max(1, own.steps - 1);
+  return stageErrorsMin * (1 + 2 / freedom + 4 / freedom ** 2) * ((1.2533 * deviation(more)) / Math.sqrt(own.steps));
+}
+
 function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedStep: number, step: number): Fault | undefined {
   if (cost < rotationShareMin * mendedStep) return undefined;
   const leader = even.led.indexOf(Math.max(...even.led));
   const share = (even.led[leader] as number) / Math.max(1, window.steps.length);
+  const slowest = even.more.indexOf(Math.max(...even.more));
+  const ofSlowest = (even.more[slowest] as number) / Math.max(1, sumOf(even.more));
   const who =
-    share < leaderShareMin
-      ? 'not always the same'
-      : `mostly rank ${window.ranks[leader]?.rank}, but by too uneven an amount to blame it alone`;
+    share >= leaderShareMin
+      ? `mostly rank ${window.ranks[leader]?.rank}, but by too uneven an amount to blame it alone`
+      : ofSlowest >= leaderShareMin
+        ? `${(100 * ofSlowest).toFixed(0)} % of that is rank ${window.ranks[slowest]?.rank}'s, in too few of ${window.steps.length} steps to exclude chance`
+        : 'not always the same';
   const evidence = [
     `in each step some rank works ${(100 * even.spread).toFixed(1)} % longer than the median of its peers (median over steps), ${who}`,
     `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
@@ -279,6 +298,8 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   }
   const spreads: number[] = [];
   const led = new Uint32Array(window.ranks.length);
+  /** By rank, work beyond the median of its peers, ns. */
+  const more = new Float64Array(window.ranks.length);
   const byPhase = new Float64Array(phases);
   for (let step = 0; step < steps; step++) {
     let [most, leader] = [0, 0];
@@ -297,6 +318,8 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
       }
       const middle = median(totals);
       for (const [index, total] of totals.entries()) {
+        const rank = ranks[index] as number;
+        more[rank] = (more[rank] as number) + Math.max(0, total - middle);
         if (middle > 0 && total / middle - 1 > most) [most, leader] = [total / middle - 1, ranks[index] as number];
       }
     }
@@ -310,7 +333,9 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
       ? measured * (share[place] as number)
       : (length[place] as number) / Math.max(1, count[place] as number);
   };
-  return { newLength, spread: median(spreads), led, phase: byPhase.indexOf(Math.max(...byPhase)) };
+  return { newLength, spread: median(spreads), led, more, phase: byPhase.indexOf(Math.max(...byPhase)) };
 }
+
+const sumOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
 const ms = (ns: number): string => `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;

@@ -19,6 +19,8 @@ export interface RawCollective {
   waitedUntil: number;
   lag: number | undefined;
   exposed: [from: number, until: number][] | undefined;
+  /** Number of ranks in its group; 0 if not recorded. */
+  readonly size: number;
 }
 
 /** A rank's step, times in ns of trace time. */

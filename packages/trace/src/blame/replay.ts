@@ -39,15 +39,15 @@ export class Replay {
     }
   }
 
-  /** Mean length of a step of the cluster, ns. `transfers`: factor on the measured transfers and exit lags. */
-  meanStep(newLength: NewLength, transfers = 1): number {
+  /** Mean length of a step of the cluster, ns. `transfers`: factor on the measured transfers and exit lags; `sends` false: no rank waits for a send. */
+  meanStep(newLength: NewLength, transfers = 1, sends = true): number {
     const { steps } = this.#window;
     let total = 0;
-    for (const [from, until] of this.#stretches) total += this.#stretch(from, until, newLength, transfers);
+    for (const [from, until] of this.#stretches) total += this.#stretch(from, until, newLength, transfers, sends);
     return steps.length === 0 ? 0 : total / steps.length;
   }
 
-  #stretch(from: number, until: number, newLength: NewLength, transfers: number): number {
+  #stretch(from: number, until: number, newLength: NewLength, transfers: number, sends: boolean): number {
     const { ranks, steps } = this.#window;
     const clocks = new Float64Array(ranks.length);
     const places = ranks.map(() => ({ step: from, piece: 0 }));
@@ -74,6 +74,7 @@ export class Replay {
       const clock = clocks[rank] as number;
       if (piece.kind === 'own') clocks[rank] = clock + newLength(rank, step, piece.phase, piece.length);
       else if (piece.kind === 'unmatched') clocks[rank] = clock + piece.length;
+      else if (!sends && (piece.kind === 'enter' || piece.kind === 'leave') && piece.meeting.isSend === true) return true;
       else if (piece.kind === 'enter') {
         const about = state(piece.meeting);
         about.latest = Math.max(about.latest, clock);

@@ -20,5 +20,7 @@ export type Verdict =
   | 'host_bound'
   /** GPUs communicate, and nothing else runs meanwhile, for a large part of the step. */
   | 'communication_bound'
+  /** Stages of a pipeline wait for each other's microbatches for a large part of the step. */
+  | 'pipeline_bubble'
   /** The recording does not suffice. */
   | 'inconclusive';

@@ -66,3 +66,35 @@ describe.each([1, 4])('in pieces, of %i ranks', (ranks) => {
     expect(segments.some(({ name }) => name.startsWith('before '))).toBe(true);
   });
 });
+
+describe('a backward on a thread of autograd', () => {
+  const event = (cat: string, name: string, tid: number, ts: number, dur: number, args: object = {}): object => {
+    return { ph: 'X', cat, name, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args };
+  };
+  const launch = (tid: number, ts: number, correlation: number): object[] => [
+    event('cuda_runtime', 'cudaLaunchKernel', tid, ts, 5, { correlation }),
+    event('kernel', 'gemm', 7, ts + 10, 3, { correlation, device: 0, stream: 7 }),
+  ];
+  /** Forward 50 to 100 µs, the backward's ops 120 to 700 µs, the optimizer from 800 µs on. */
+  const linesOf = (backward: number) => {
+    const traceEvents = [
+      event('user_annotation', 'ProfilerStep#3', 1, 0, 1000),
+      ...[event('cpu_op', 'aten::linear', 1, 50, 50), ...launch(1, 60, 1)],
+      ...[event('cpu_op', 'AddmmBackward0', backward, 120, 280), ...launch(backward, 390, 2)],
+      ...[event('cpu_op', 'MulBackward0', backward, 420, 280), ...launch(backward, 690, 3)],
+      ...[event('cpu_op', 'aten::add_', 1, 800, 100), ...launch(1, 880, 4)],
+    ];
+    const sink = new GpuSink();
+    finish(mergeRun(sourcesOfKineto([tableOfKineto(JSON.stringify({ traceEvents }))]), sink));
+    return (sink.summary.segments?.segments ?? []).map(({ name, start, end }) => `${name} ${start / 1000} to ${end / 1000}`);
+  };
+
+  test('the path goes through its ops, and back to the thread that waited for it', () => {
+    expect(linesOf(2)).toEqual(linesOf(1));
+    expect(linesOf(2)).toEqual([
+      ...['before aten::linear 0 to 50', 'aten::linear 50 to 100', 'before AddmmBackward0 100 to 120', 'AddmmBackward0 120 to 400'],
+      ...['before MulBackward0 400 to 420', 'MulBackward0 420 to 700', 'before aten::add_ 700 to 800', 'aten::add_ 800 to 880'],
+      ...['gemm 880 to 890', 'gemm 890 to 893'],
+    ]);
+  });
+});

@@ -82,7 +82,8 @@ export interface RankPathOptions {
   readonly lastIn?: Float64Array;
   /**
    * Adds edges that HTA leaves out, for a path by last arrivals: from every launch to its work, between work of a stream however long the gap, and for
-   * the time before and between the outermost ops of the launching thread. Default false.
+   * the time before and between the outermost ops of threads that launch; where two of these take turns, as forward and backward do, one waits for the
+   * other. Default false.
    */
   readonly isComplete?: boolean;
 }
@@ -94,8 +95,8 @@ export class RankPath {
   readonly #hosts: number;
   readonly #base: number;
   readonly #lastIn: Float64Array | undefined;
-  /** The thread whose pauses count, -1 for none. */
-  readonly #pausing: number;
+  /** The threads whose pauses count. */
+  readonly #pausing: ReadonlySet<number>;
   readonly #inside: Uint8Array;
   readonly #begin: number;
   readonly #isComplete: boolean;
@@ -112,7 +113,7 @@ export class RankPath {
     this.#lastIn = lastIn;
     this.#begin = from;
     this.#inside = this.#clip(from, until);
-    this.#pausing = isComplete ? this.#launchingThread() : -1;
+    this.#pausing = isComplete ? this.#launchingThreads() : new Set();
     this.#isComplete = isComplete;
     this.#holders = isComplete ? holdersOf(work) : noHolders;
     this.#addThreads();
@@ -199,17 +200,14 @@ export class RankPath {
     };
   }
 
-  /** The thread with most launches. */
-  #launchingThread(): number {
+  #launchingThreads(): ReadonlySet<number> {
     const { work, host } = this.#work;
-    const launches = new Map<number, number>();
+    const threads = new Set<number>();
     for (let row = 0; row < work.length; row++) {
       const call = this.#work.callOf(row);
-      if (call < 0 || !this.has(row)) continue;
-      const thread = host.columns.thread[call] as number;
-      launches.set(thread, (launches.get(thread) ?? 0) + 1);
+      if (call >= 0 && this.has(row)) threads.add(host.columns.thread[call] as number);
     }
-    return [...launches].sort(([, a], [, b]) => b - a)[0]?.[0] ?? -1;
+    return threads;
   }
 
   /** By row: whether a host span or the work begins, or was launched, inside; without events of no length. */
@@ -260,7 +258,7 @@ export class RankPath {
       threads.set(thread, rows);
       rows.push(row);
     }
-    const [forward, backward] = [this.#onlyThread(forwardName), this.#onlyThread(backwardName)];
+    const [forward, backward] = this.#isComplete ? [-1, -1] : [this.#onlyThread(forwardName), this.#onlyThread(backwardName)];
     if (forward >= 0 && backward >= 0 && forward !== backward) {
       const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
       threads.delete(backward);
@@ -269,7 +267,52 @@ export class RankPath {
         both.sort((a, b) => a - b),
       );
     }
-    for (const rows of threads.values()) this.#addThread(rows);
+    const turns = this.#turnsOf(threads);
+    for (const [thread, rows] of threads) this.#addThread(rows, this.#pausing.has(thread), turns);
+  }
+
+  /**
+   * By row of an outermost op or call: the one of another thread that it waited for. A thread waits in `backward()` for autograd's, if that thread's work
+   * takes most of the pause: its first op there comes after the one before the pause, and the one behind the pause after its last.
+   */
+  #turnsOf(threads: ReadonlyMap<number, readonly number[]>): ReadonlyMap<number, number> {
+    const { start, end } = this.#work.host.columns;
+    const turns = new Map<number, number>();
+    const outermost = [...threads].flatMap(([thread, rows]) => (this.#pausing.has(thread) ? [this.#outermost(rows)] : []));
+    for (const tops of outermost) {
+      const others = outermost.filter((other) => other !== tops).map((other) => ({ other, next: 0 }));
+      let paused = this.#begin;
+      for (const [at, row] of tops.entries()) {
+        const resumed = start[row] as number;
+        let most = (resumed - paused) / 2;
+        for (const of of resumed - paused >= limits.gpuKernelGapNsMax ? others : []) {
+          let [covered, first, last] = [0, -1, -1];
+          while (of.next < of.other.length && (start[of.other[of.next] as number] as number) < paused) of.next++;
+          for (; of.next < of.other.length && (end[of.other[of.next] as number] as number) <= resumed; of.next++) {
+            last = of.other[of.next] as number;
+            if (first < 0) first = last;
+            covered += (end[last] as number) - (start[last] as number);
+          }
+          if (last < 0 || covered < most) continue;
+          most = covered;
+          turns.set(row, last);
+          if (at > 0) turns.set(first, tops[at - 1] as number);
+        }
+        paused = end[row] as number;
+      }
+    }
+    return turns;
+  }
+
+  /** Rows of the outermost ops and calls of a thread, in order. */
+  #outermost(rows: readonly number[]): readonly number[] {
+    const { start, end, kind } = this.#work.host.columns;
+    let until = Number.NEGATIVE_INFINITY;
+    return rows.filter((row) => {
+      if ((kind[row] !== hostKind.op && kind[row] !== hostKind.call) || (start[row] as number) < until) return false;
+      until = end[row] as number;
+      return true;
+    });
   }
 
   /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
@@ -288,16 +331,17 @@ export class RankPath {
   }
 
   /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. */
-  #addThread(rows: readonly number[]): void {
+  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): void {
     const { host, names } = this.#work;
-    const hasPauses = rows.some((row) => host.columns.thread[row] === this.#pausing);
     let last = -1;
     let lastTop = hasPauses ? nodesOf(this.#work) - 1 : -1;
     let depth = 0;
     const isNode = (row: number): boolean => host.columns.kind[row] === hostKind.op || host.columns.kind[row] === hostKind.call;
     const enter = (row: number): void => {
       if (!isNode(row)) return;
-      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row, hasPauses ? undefined : 0);
+      const other = depth === 0 ? turns.get(row) : undefined;
+      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row, hasPauses && other === undefined ? undefined : 0);
+      if (other !== undefined) this.#add('dependency', 2 * other + 1, 2 * row);
       depth++;
       if (last >= 0) this.#add('op', last, 2 * row);
       last = 2 * row;

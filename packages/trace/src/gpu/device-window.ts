@@ -15,6 +15,8 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { HostWaits, type IdleCause, type IdlePiece, idlePieces } from './idle-time.ts';
 import { type Intervals, sweep } from './intervals.ts';
+import { classOf } from './kernel-class.ts';
+import { lastUpTo } from './path-reasons.ts';
 
 /** The activities of a rank's devices, as phases of blame; the last is empty: nothing lies outside of the others. */
 export const devicePhases = [
@@ -94,6 +96,8 @@ interface Entry {
   readonly done: number;
   /** Whether the kernel began when the one before it on its stream ended: it may have been ready long before. */
   readonly isQueued: boolean;
+  /** Of a send or receive: the share that was done when the work launched before it had ended. */
+  readonly computed: number | undefined;
 }
 
 type CutStep = RankStep & { readonly entries: readonly Entry[] };
@@ -104,7 +108,8 @@ const queuedNsMax = 20_000;
 /**
  * A communication kernel that is queued behind one that waits for a late rank shows when that rank came, not when it was ready itself. All ranks run one
  * program, so a kernel is ready at the same share of the step's compute as on the rank where it began earliest: there it enters, and where the late rank
- * is mended, its transfer runs behind compute again.
+ * is mended, its transfer runs behind compute again. A send and its receive lie at different places of two programs: each is ready when its own rank has
+ * computed what it launched before.
  */
 function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
   const ready = new Map<Meeting, number>();
@@ -115,8 +120,8 @@ function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
     const moved = new Map<Meeting, number>();
     /** By stream: its kernels stay in order. */
     const least = new Map<number, number>();
-    for (const { meeting, lane, done, isQueued } of entries) {
-      const share = Math.max(least.get(lane) ?? 0, isQueued ? (ready.get(meeting) as number) : done);
+    for (const { meeting, lane, done, isQueued, computed = ready.get(meeting) as number } of entries) {
+      const share = Math.max(least.get(lane) ?? 0, isQueued ? Math.min(done, computed) : done);
       least.set(lane, share);
       if (isQueued && share < done) moved.set(meeting, share);
     }
@@ -156,16 +161,54 @@ const computeOf = (pieces: readonly Piece[]): number => pieces.reduce((sum, piec
 const isCompute = (piece: Piece): piece is Piece & { readonly kind: 'own'; readonly length: number } =>
   piece.kind === 'own' && piece.phase === 0;
 
+/** When the kernels that compute had ended that a rank launched before a kernel that communicates. */
+class ComputedBefore {
+  /** Calls in order of time; the latest end of the work that they and those before them launched. */
+  readonly #calls: Float64Array;
+  readonly #ends: Float64Array;
+  /** By start of a kernel that communicates, its call. */
+  readonly #called = new Map<number, number>();
+
+  constructor(of: RankWork) {
+    const { columns, length } = of.work;
+    const launched: { call: number; end: number }[] = [];
+    for (let row = 0; row < length; row++) {
+      const host = of.callOf(row);
+      if (host < 0) continue;
+      const call = of.host.columns.start[host] as number;
+      if (columns.class[row] === classOf.communication) this.#called.set(columns.start[row] as number, call);
+      else if (columns.class[row] === classOf.compute) launched.push({ call, end: columns.end[row] as number });
+    }
+    launched.sort((a, b) => a.call - b.call);
+    this.#calls = Float64Array.from(launched, ({ call }) => call);
+    let latest = Number.NEGATIVE_INFINITY;
+    this.#ends = Float64Array.from(launched, ({ end }) => {
+      latest = Math.max(latest, end);
+      return latest;
+    });
+  }
+
+  /** For the kernel that began at `start`; Infinity where its launch is not known. */
+  endBefore(start: number): number {
+    const call = this.#called.get(start);
+    if (call === undefined) return Number.POSITIVE_INFINITY;
+    return this.#ends[lastUpTo(this.#calls, call)] ?? Number.NEGATIVE_INFINITY;
+  }
+}
+
 /** Cuts the steps of one rank, in order. */
 class StepCutter {
   readonly #collectives: readonly RawCollective[];
   readonly #unions: readonly Intervals[];
   readonly #idle: readonly IdlePiece[];
+  readonly #work: RankWork;
+  #computed: ComputedBefore | undefined;
   #nextCollective = 0;
   #nextIdle = 0;
   #lastEnd = Number.NaN;
 
   constructor({ work, windows, collectives }: DeviceRank) {
+    this.#work = work;
     this.#collectives = collectives;
     this.#unions = [work.unionOf('compute'), work.unionOf('communication'), work.unionOf('memory')];
     this.#idle = idlePieces(work, windows[0]?.start ?? 0, windows.at(-1)?.end ?? 0, new HostWaits(work));
@@ -213,6 +256,7 @@ class StepCutter {
             lane: entered.lane,
             done: computeOf(pieces),
             isQueued: entered.entry - before <= queuedNsMax,
+            computed: entered.meeting.isSend === true ? this.#computedAt(start, entered.entry) : undefined,
           });
         }
         exits.set(entered.lane, entered.exit ?? end);
@@ -225,8 +269,16 @@ class StepCutter {
     const gap = start - this.#lastEnd;
     this.#lastEnd = end;
     const compute = Math.max(1, computeOf(pieces));
-    const shares = entries.map((entry) => ({ ...entry, done: entry.done / compute }));
+    const shares = entries.map(({ computed, ...entry }) => {
+      return { ...entry, done: entry.done / compute, computed: computed === undefined ? undefined : computed / compute };
+    });
     return { length, gap: gap >= 0 && gap < length ? gap : 0, pieces, entries: shares };
+  }
+
+  /** Compute since the step's start, ns, when all was done that was launched before the send or receive that began at `entry`. */
+  #computedAt(start: number, entry: number): number {
+    this.#computed ??= new ComputedBefore(this.#work);
+    return (this.#unions[0] as Intervals).covered(start, Math.min(entry, this.#computed.endBefore(entry)));
   }
 
   #exitOf(collective: number): number {

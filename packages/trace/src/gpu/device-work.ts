@@ -51,6 +51,9 @@ export const hostKind = { op: 0, annotation: 1, module: 2, call: 3 } as const;
 /** How a kernel filled the device. */
 export const shapeColumns = { blocksPerSm: 'f64', occupancy: 'f64' } as const;
 
+/** A span of the host's program as its work on a device: from the first to the last of it. */
+export const annotationColumns = { start: 'f64', end: 'f64', name: 'u32' } as const;
+
 /** Payload of a copy, set, collective or sync. */
 export const transferColumns = {
   bytes: 'f64',
@@ -106,6 +109,7 @@ export class RankWork {
   readonly host = new ColumnTable(hostColumns);
   readonly shapes = new ColumnTable(shapeColumns);
   readonly transfers = new ColumnTable(transferColumns);
+  readonly annotations = new ColumnTable(annotationColumns);
   readonly streams: WorkStream[] = [];
   /** In order of time after `seal`. */
   steps: WorkStep[] = [];

@@ -1,11 +1,13 @@
-// Blame of simulated GPU jobs with planted faults: each is named with its rank and about its cost, and sound jobs are balanced.
+// Blame of simulated GPU jobs with planted faults: each is named with its rank and its cost, and sound jobs are balanced, also where the recording
+// is not as expected. `RANKTRACE_TEST_SEEDS=200` tests more of them.
 
 import { describe, expect, test } from 'vitest';
 import type { RunBlame } from '../blame/run-blame-sink.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
-import { type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
+import { Random } from '../simulate/random.ts';
+import { type GpuJob, type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
 import type { GpuFault } from '../testing/gpu-job-rank.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { GpuBlameSink } from './gpu-blame.ts';
@@ -21,33 +23,126 @@ function blameOf(texts: readonly string[]): RunBlame | undefined {
   return blame.blame;
 }
 
-const ranks = [0, 1, 2, 3];
+const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 2);
+const heavyFactor = 8;
 /** Kernels so long that little of the step is communication. */
-const heavy = (factor: (rank: number) => number = () => 8): GpuFault[] =>
-  ranks.map((rank) => ({ kind: 'slow_kernels', rank, amount: factor(rank) }));
-const textsOf = ({ faults = [], ...options }: GpuJobOptions): string[] => {
-  const all = faults.some(({ kind }) => kind === 'slow_kernels') ? faults : [...heavy(), ...faults];
-  return gpuJob({ ranks: ranks.length, steps: 6, spread: 0.02, ...options, faults: all }).files.map(({ text }) => text);
+const withHeavy = (faults: readonly GpuFault[], ranks: number): GpuFault[] => {
+  const isSlow = (rank: number): boolean => faults.some((fault) => fault.kind === 'slow_kernels' && fault.rank === rank);
+  const others = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => !isSlow(rank));
+  return [...faults, ...others.map((rank): GpuFault => ({ kind: 'slow_kernels', rank, amount: heavyFactor }))];
 };
+const jobOf = (options: GpuJobOptions): GpuJob => {
+  const { ranks = 4, faults = [] } = options;
+  return gpuJob({ ranks, steps: 6, spread: 0.02, ...options, faults: withHeavy(faults, ranks) });
+};
+const textsOfJob = ({ files }: GpuJob): string[] => files.map(({ text }) => text);
+const textsOf = (options: GpuJobOptions): string[] => textsOfJob(jobOf(options));
+/** True mean step after the first, ns. */
+const stepOf = ({ stepEnds }: GpuJob): number => ((stepEnds.at(-1) as number) - (stepEnds[0] as number)) / (stepEnds.length - 1);
 const worst = (blame: RunBlame | undefined) => {
   const [finding] = blame?.findings ?? [];
   return [blame?.verdict, finding?.kind, finding?.ranks, finding?.phase];
 };
-/** Mean step on the devices, ms. */
-const stepOf = (blame: RunBlame | undefined): number => (blame?.last.step ?? Number.NaN) / ms;
 
-describe.each([1, 7, 23, 104])('planted in one rank (seed %i)', (seed) => {
-  const straggler: readonly [string, readonly GpuFault[], string][] = [
-    ['late data', [{ kind: 'late_data', rank: 2, amount: 3 * ms }], 'GPU idle, host late'],
-    ['slow kernels', heavy((rank) => (rank === 2 ? 12 : 8)), 'GPU compute'],
-    ['work that waits for an event', [{ kind: 'stalled', rank: 2, amount: 3 * ms }], 'GPU idle, dependency'],
-  ];
+/** A job of a seed: 2 to 8 ranks, 4 to 9 steps, 3 to 8 layers. */
+function shapeOf(seed: number): GpuJobOptions & { readonly ranks: number } {
+  const random = new Random(seed, 'shape');
+  const [ranks, steps, layers] = [[2, 3, 4, 5, 6, 8][random.whole(6)] as number, 4 + random.whole(6), 3 + random.whole(6)];
+  return { seed, ranks, steps, layers, spread: random.uniform(0.01, 0.06) };
+}
 
-  test.each(straggler)('%s: that rank, in what its GPU does, with its cost', (_name, faults, phase) => {
-    const [sound, faulty] = [blameOf(textsOf({ seed })), blameOf(textsOf({ seed, faults }))];
-    expect(worst(faulty)).toEqual(['straggler', 'straggler', [2], phase]);
-    const cost = stepOf(faulty) - stepOf(sound);
-    expect(Math.abs((faulty?.findings[0]?.costMsPerStep ?? 0) / cost - 1)).toBeLessThan(0.1);
+interface Planted {
+  readonly name: string;
+  readonly fault: (random: Random, rank: number) => GpuFault;
+  readonly verdict: readonly [kind: string, phase: string | undefined];
+  /** The shape of the job, where it differs. */
+  readonly shape?: (random: Random) => Partial<GpuJobOptions>;
+}
+
+const inOneRank: readonly Planted[] = [
+  {
+    name: 'late data',
+    fault: (random, rank) => ({ kind: 'late_data', rank, amount: Math.round(random.uniform(2, 8) * ms) }),
+    verdict: ['straggler', 'GPU idle, host late'],
+  },
+  {
+    name: 'slow kernels',
+    fault: (random, rank) => ({ kind: 'slow_kernels', rank, amount: heavyFactor * random.uniform(1.25, 2) }),
+    verdict: ['straggler', 'GPU compute'],
+  },
+  {
+    name: 'work that waits for an event',
+    fault: (random, rank) => ({ kind: 'stalled', rank, amount: Math.round(random.uniform(2, 8) * ms) }),
+    verdict: ['straggler', 'GPU idle, dependency'],
+  },
+  {
+    name: 'slow copies',
+    fault: (random, rank) => ({ kind: 'slow_copies', rank, amount: random.uniform(60, 200) }),
+    verdict: ['straggler', 'GPU copies'],
+  },
+  {
+    name: 'a slow host',
+    fault: (random, rank) => ({ kind: 'slow_host', rank, amount: Math.round(random.uniform(900, 2000) * us) }),
+    verdict: ['straggler', 'GPU idle, host late'],
+  },
+  {
+    name: 'slow kernels in a pipeline of several ranks a stage',
+    fault: (random, rank) => ({ kind: 'slow_kernels', rank, amount: heavyFactor * random.uniform(1.4, 2) }),
+    verdict: ['straggler', 'GPU compute'],
+    shape: (random) => ({ ranks: 6, pipeline: { stages: 2 + random.whole(2), microbatches: 8 + random.whole(8) } }),
+  },
+];
+
+/** Jobs as they were not built: changes of the shape, of the fault, and of the files. */
+const variants: Readonly<
+  Record<string, { readonly shape?: Partial<GpuJobOptions>; readonly file?: (text: string, rank: number) => string }>
+> = {
+  'as recorded': {},
+  'clocks 10 ms apart': {
+    shape: { clocks: Array.from({ length: 8 }, (_, rank) => ({ offsetNs: ((rank * 7) % 8) * 1_428_571, ppm: rank - 3 })) },
+  },
+  'three streams that compute': { shape: { streams: 3 } },
+  'uneven batches': { shape: { uneven: 0.03 } },
+  'one launch of twenty not recorded': { file: withoutLaunches },
+};
+
+/** Every 20th call is missing, a different one on each rank. */
+function withoutLaunches(text: string, rank: number): string {
+  let calls = rank;
+  const lines = text
+    .split('\n')
+    .filter((line) => !line.includes('"cat":"cuda_runtime"') || line.includes('Synchronize') || ++calls % 20 !== 0);
+  return lines.join('\n');
+}
+
+describe.each(Object.entries(variants))('%s', (_variant, { shape = {}, file = (text) => text }) => {
+  const blamed = (job: GpuJob): RunBlame | undefined => blameOf(textsOfJob(job).map(file));
+
+  test.each(inOneRank)(`$name in one rank: that rank, in what its GPU does, with its cost within a tenth (${seeds} seeds)`, (planted) => {
+    const missed: unknown[] = [];
+    for (let seed = 0; seed < seeds; seed++) {
+      const random = new Random(seed, planted.name);
+      const of = { ...shapeOf(seed), ...planted.shape?.(random), ...shape };
+      const fault = planted.fault(random, random.whole(of.ranks));
+      const [sound, faulty] = [jobOf(of), jobOf({ ...of, faults: [fault] })];
+      const blame = blamed(faulty);
+      const [kind, phase] = planted.verdict;
+      const [first] = blame?.findings ?? [];
+      const off = ((first?.costMsPerStep ?? 0) * ms) / (stepOf(faulty) - stepOf(sound)) - 1;
+      const isNamed = blame?.verdict === kind && first?.ranks.length === 1 && first.ranks[0] === fault.rank && first.phase === phase;
+      if (!isNamed || Math.abs(off) > 0.1) missed.push({ seed, ...fault, off, found: worst(blame) });
+    }
+    // The noise of two or three ranks in three steps hides one fault in two hundred.
+    expect(missed.length <= seeds / 100 ? [] : missed).toEqual([]);
+  });
+
+  test(`no rank is blamed in a sound job (${5 * seeds} seeds)`, () => {
+    const blamedJobs: unknown[] = [];
+    for (let seed = 2000; seed < 2000 + 5 * seeds; seed++) {
+      const blame = blamed(jobOf({ ...shapeOf(seed), ...shape }));
+      if (blame?.verdict !== 'balanced') blamedJobs.push({ seed, found: worst(blame), evidence: blame?.findings[0]?.evidence });
+    }
+    expect(blamedJobs).toEqual([]);
   });
 });
 
@@ -59,10 +154,71 @@ describe.each([1, 7, 23, 104])('planted in all ranks (seed %i)', (seed) => {
   });
 
   test('slow transfers: communication, by group', () => {
-    const [sound, faulty] = [blameOf(textsOf({ seed })), blameOf(textsOf({ seed, faults: [{ kind: 'slow_transfers', amount: 60 }] }))];
-    expect(worst(faulty)).toEqual(['communication_bound', 'communication_bound', [], undefined]);
-    expect(faulty?.findings[0]?.evidence[0]).toMatch(/^group [01]: \d/);
-    expect(stepOf(faulty)).toBeGreaterThan(stepOf(sound));
+    const blame = blameOf(textsOf({ seed, faults: [{ kind: 'slow_transfers', amount: 60 }] }));
+    expect(worst(blame)).toEqual(['communication_bound', 'communication_bound', [], undefined]);
+    expect(blame?.findings[0]?.evidence[0]).toMatch(/^group [01]: \d/);
+  });
+});
+
+describe('a pipeline', () => {
+  test.each([
+    { stages: 2, microbatches: 3 },
+    { stages: 3, microbatches: 4 },
+    { stages: 4, microbatches: 8 },
+    { stages: 4, microbatches: 4 },
+  ])('of $stages stages with $microbatches microbatches: its bubble, with its cost within a tenth', (pipeline) => {
+    const { stages, microbatches } = pipeline;
+    for (const replicas of [1, 2]) {
+      const layers = 3;
+      const blame = blameOf(textsOf({ seed: stages + replicas, ranks: stages * replicas, steps: 4, layers, pipeline }));
+      expect(worst(blame)).toEqual(['pipeline_bubble', 'pipeline_bubble', [], undefined]);
+      // A microbatch takes 60 µs forward and 90 µs backward in each layer.
+      const bubble = (stages - 1) * layers * 150 * us * heavyFactor;
+      expect(Math.abs(((blame?.findings[0]?.costMsPerStep ?? 0) * ms) / bubble - 1)).toBeLessThan(0.1);
+      expect(blame?.findings[0]?.evidence[0]).toMatch(/^stages wait for the microbatches of others: (stage|rank) /);
+      expect((blame?.findings[0]?.shareOfStep ?? 0) / ((stages - 1) / (microbatches + stages - 1))).toBeGreaterThan(0.8);
+    }
+  });
+
+  test('with one rank a stage: a slow one is a slow stage', () => {
+    const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 1, amount: 14 }];
+    const blame = blameOf(textsOf({ seed: 5, ranks: 3, layers: 3, pipeline: { stages: 3, microbatches: 12 }, faults }));
+    expect(worst(blame)).toEqual(['stage_imbalance', 'stage_imbalance', [1], 'GPU compute']);
+    expect(blame?.findings[0]?.evidence.join()).toContain('whether stage or rank is slow is unknown');
+  });
+});
+
+test.each([3, 5])('two faults at once: each is named (seed %i)', (seed) => {
+  const faults: GpuFault[] = [
+    { kind: 'late_data', rank: 1, amount: 6 * ms },
+    { kind: 'slow_kernels', rank: 2, amount: 12 },
+  ];
+  const { findings = [] } = blameOf(textsOf({ seed, ranks: 5, faults })) ?? {};
+  expect(findings.map(({ kind, ranks, phase }) => `${kind} ${ranks} ${phase}`).sort()).toEqual([
+    'straggler 1 GPU idle, host late',
+    'straggler 2 GPU compute',
+  ]);
+});
+
+describe('no verdict rests on what is missing', () => {
+  test('a rank whose file is absent may have come last: transfers are unknown', () => {
+    const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 3, amount: 16 }];
+    const texts = textsOf({ seed: 7, faults });
+    expect(worst(blameOf(texts))).toEqual(['straggler', 'straggler', [3], 'GPU compute']);
+    expect(blameOf(texts.slice(0, 3))?.verdict).toBe('inconclusive');
+  });
+
+  test('uneven batches of few steps are nobody’s fault', () => {
+    const verdicts = Array.from({ length: 3 * seeds }, (_, seed) => blameOf(textsOf({ ...shapeOf(seed), uneven: 0.2 }))?.verdict);
+    const blamed = verdicts.filter((verdict) => verdict !== 'rotating_imbalance' && verdict !== 'balanced');
+    expect(blamed.length).toBeLessThanOrEqual(Math.max(1, 0.03 * verdicts.length));
+  });
+
+  test('a rank slow in few steps of few: the evidence says so', () => {
+    const faults: GpuFault[] = [{ kind: 'late_data', rank: 1, amount: 7 * ms, inStep: (step) => step === 5 || step === 9 || step === 10 }];
+    const blame = blameOf(textsOf({ seed: 1, ranks: 3, steps: 12, faults }));
+    expect(worst(blame)[0]).toBe('rotating_imbalance');
+    expect(blame?.findings[0]?.evidence.join()).toMatch(/\d % of that is rank 1's, in too few of 11 steps to exclude chance/);
   });
 });
 
@@ -74,21 +230,12 @@ test('one file alone gets an answer about its rank', () => {
 });
 
 test.each([1, 7, 23])('without steps in the recording, windows are cut at a collective that repeats (seed %i)', (seed) => {
-  const texts = textsOf({ seed, faults: heavy((rank) => (rank === 1 ? 12 : 8)) }).map((text) =>
+  const texts = textsOf({ seed, faults: [{ kind: 'slow_kernels', rank: 1, amount: 12 }] }).map((text) =>
     text.replaceAll(/ProfilerStep#\d+/g, 'a span'),
   );
   const blame = blameOf(texts);
   expect(blame?.cutAt).toMatch(/^(all_reduce|all_gather|reduce_scatter) /);
   expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
-});
-
-test('of 200 sound jobs no rank is blamed', () => {
-  const verdicts = new Map<string, number>();
-  for (let seed = 2000; seed < 2200; seed++) {
-    const { verdict = 'none' } = blameOf(textsOf({ seed, steps: 4, layers: 3 })) ?? {};
-    verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
-  }
-  expect(Object.fromEntries(verdicts)).toEqual({ balanced: 200 });
 });
 
 test('a job whose ranks have no device work has no blame of devices', () => {

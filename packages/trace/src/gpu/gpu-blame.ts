@@ -15,7 +15,7 @@ import { Replay } from '../blame/replay.ts';
 import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
 import type { Verdict } from '../blame/verdict.ts';
 import { finish } from '../model/finish.ts';
-import { median } from '../model/robust.ts';
+import { deviation, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
@@ -29,8 +29,11 @@ const shareToJudgeAlone = 0.1;
 /** One rank is to blame for uneven work if it works longest in this share of at least so many steps, … */
 const leaderShareMin = 0.75;
 const leaderStepsMin = 3;
-/** … and this share of all waiting is for it. */
+/** … and this share of all waiting is for it, … */
 const waitedShareMin = 0.6;
+/** … and chance makes a rank lead so often in at most this share of jobs, or its excess is so many deviations of the others from each other. */
+const leaderChanceMax = 0.02;
+const leaderSpreadsMin = 3;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
 
@@ -79,7 +82,8 @@ export class GpuBlameSink implements TraceSink {
   /** The same; yields as often as it can. */
   *judging(): Generator<void, RunBlame | undefined> {
     const summary = yield* this.#gpus.summing();
-    const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0);
+    // A rank that only waits for its device has no device work.
+    const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
     if (recorded.length === 0 || recorded.length < (this.#header?.processes.length ?? 0)) return undefined;
     const collectivesOf = (index: number): readonly RawCollective[] =>
       (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
@@ -108,16 +112,19 @@ function withLeader(blame: Blame, window: BlameWindow): Blame {
   const own = new OwnWork(window);
   const totals = window.ranks.map((_, rank) => own.total(rank));
   const leads = window.ranks.map(() => 0);
+  const groups = [...own.groups.values()].filter(({ length }) => length > 1);
   for (const step of window.steps.keys()) {
-    const works = totals.map((total) => total[step] as number);
-    const longest = works.indexOf(Math.max(...works));
-    leads[longest] = (leads[longest] as number) + 1;
+    for (const group of groups) {
+      const longest = group.reduce((most, rank) => ((totals[rank]?.[step] as number) > (totals[most]?.[step] as number) ? rank : most));
+      leads[longest] = (leads[longest] as number) + 1;
+    }
   }
   const leader = leads.indexOf(Math.max(...leads));
   const [lead, waited] = [(leads[leader] as number) / window.steps.length, waitedFor(window, window.ranks[leader]?.rank ?? -1)];
   if (lead < leaderShareMin || waited < waitedShareMin) return blame;
+  const others = (groups.find((group) => group.includes(leader)) ?? []).filter((rank) => rank !== leader);
+  if (!isSure(totals, leader, others, leads[leader] as number)) return blame;
   const phases = [...devicePhases.keys()];
-  const others = window.ranks.flatMap((_, rank) => (rank === leader ? [] : [rank]));
   const usual = phases.map((phase) =>
     Float64Array.from(window.steps, (_, step) => median(others.map((rank) => own.of(rank, phase, step)))),
   );
@@ -140,6 +147,23 @@ function withLeader(blame: Blame, window: BlameWindow): Blame {
   };
   const findings = blame.findings.map((finding) => (finding === uneven ? straggler : finding));
   return { ...blame, findings, verdict: blame.verdict === 'rotating_imbalance' ? 'straggler' : blame.verdict };
+}
+
+/** Whether chance does not make one rank of these the longest in so many steps: few steps, or few ranks, prove little unless it stands out of their noise. */
+function isSure(totals: readonly Float64Array[], leader: number, others: readonly number[], leads: number): boolean {
+  const mine = totals[leader] as Float64Array;
+  const [steps, ranks] = [mine.length, others.length + 1];
+  let [chance, ways] = [0, 1];
+  for (let count = 0; count <= steps; count++) {
+    if (count >= leads) chance += ways * (1 / ranks) ** count * (1 - 1 / ranks) ** (steps - count);
+    ways = (ways * (steps - count)) / (count + 1);
+  }
+  if (ranks * chance <= leaderChanceMax) return true;
+  const middles = Float64Array.from(mine, (_, step) => median(others.map((rank) => totals[rank]?.[step] as number)));
+  const more = mine.map((total, step) => total - (middles[step] as number));
+  const apart = others.flatMap((rank) => Array.from(totals[rank] as Float64Array, (total, step) => total - (middles[step] as number)));
+  const noise = ranks > 2 ? deviation(apart) : deviation(more);
+  return median(more) >= leaderSpreadsMin * (1 + 4 / Math.max(1, (steps - 1) * others.length)) * noise;
 }
 
 /** The share of all waiting that is for one rank. */
@@ -204,8 +228,15 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
   ]
     .filter(({ shareOfStep }) => shareOfStep >= shareToJudgeAlone)
     .sort((a, b) => b.shareOfStep - a.shareOfStep);
-  return { ...blame, verdict: findings[0]?.kind ?? 'balanced', findings };
+  const unknown = idle.byCause.dependency + idle.byCause.other;
+  if (findings.length > 0 || unknown < shareToJudgeAlone * totals.length)
+    return { ...blame, verdict: findings[0]?.kind ?? 'balanced', findings };
+  const text = `the GPU idles for ${percent(unknown / totals.length)} of the time because of something that this file does not show: launches that were not recorded, or waits for another stream, device or rank`;
+  const why: BlameFinding = { kind: 'inconclusive', ranks: [], phase: undefined, ...noCost, evidence: [text] };
+  return { ...blame, verdict: 'inconclusive', findings: [why] };
 }
+
+const noCost = { costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0 } as const;
 
 const busyShare = ({ totals }: GpuRank): number => (totals.length > 0 ? 1 - totals.idle / totals.length : 0);
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;

@@ -6,7 +6,7 @@ import { finish } from '../model/finish.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { clusterPath, type RankOfPath } from './cluster-path.ts';
 import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
-import { htaWork } from './hta-compatible.ts';
+import { htaStragglers, htaWork } from './hta-compatible.ts';
 import { recommendations } from './recommendations.ts';
 import { WorkRecord } from './record-work.ts';
 
@@ -87,7 +87,12 @@ export class GpuSink implements TraceSink {
       worth: drawn?.worth ?? [],
       leftOut: this.#record.leftOut,
       htaCompatible: this.#htaCompatible,
+      ...(this.#htaCompatible && { potentialStragglers: stragglersOf(works) }),
     };
     return this.#summary;
   }
+}
+
+function stragglersOf(works: readonly RankOfPath[]): readonly number[] | undefined {
+  return htaStragglers(works.map(({ work }) => work))?.map((at) => works[at]?.rank ?? at);
 }

@@ -2,6 +2,7 @@
 
 import type { ClusterPath } from './cluster-path.ts';
 import { type CriticalPath, criticalPath, type PathBound, pathBounds } from './critical-path.ts';
+import { type DeviceAnnotation, deviceAnnotations } from './device-annotations.ts';
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
@@ -64,6 +65,8 @@ export interface GpuRank {
   readonly kernels: KernelTables;
   readonly ops: OpTable;
   readonly sequences: readonly SequenceLine[];
+  /** The program's spans as the devices saw them; empty where the recording lacks them. */
+  readonly annotations: readonly DeviceAnnotation[];
   readonly launches: LaunchSummary;
   readonly queues: readonly QueueSummary[];
   readonly copies: readonly CopyLine[];
@@ -95,6 +98,8 @@ export interface GpuSummary {
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */
   readonly htaCompatible: boolean;
+  /** By those, HTA's potential stragglers: ranks. */
+  readonly potentialStragglers?: readonly number[] | undefined;
 }
 
 /** Undefined for a process without device work. Yields after each table: each takes one pass over the rank's events. */
@@ -128,6 +133,7 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
   const ops = opTable(work);
   yield;
   const sequences = kernelSequences(work);
+  const annotations = deviceAnnotations(work);
   yield;
   const launches = launchSummary(work);
   const queues = queueSummaries(work).slice(0, limits.gpuLinesMax);
@@ -138,7 +144,7 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
   const { rank, host, hostName, incarnation } = process;
   const about = {
     ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
-    ...{ devices, overlap, kernels, ops, sequences, launches, queues, copies, path },
+    ...{ devices, overlap, kernels, ops, sequences, annotations, launches, queues, copies, path },
     steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
     stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
     idle: {

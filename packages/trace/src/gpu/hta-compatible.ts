@@ -36,6 +36,16 @@ export function htaWork(work: RankWork): RankWork {
     launches.add(host.columns.correlation[from] as number);
   }
   addWork(work, seen, round, launches, limit);
+  const { columns: given, length } = work.annotations;
+  for (let from = 0; from < length; from++) {
+    const start = round.start(given.start[from] as number);
+    if (start >= limit) continue;
+    const row = seen.annotations.add();
+    const { columns } = seen.annotations;
+    columns.start[row] = start;
+    columns.end[row] = round.end(given.start[from] as number, given.end[from] as number);
+    columns.name[row] = given.name[from] as number;
+  }
   seen.seal();
   return seen;
 }
@@ -194,6 +204,57 @@ function linearQuantile(sorted: readonly number[], share: number): number {
   const place = (sorted.length - 1) * share;
   const [low, high] = [sorted[Math.floor(place)] as number, sorted[Math.ceil(place)] as number];
   return low + (high - low) * (place - Math.floor(place));
+}
+
+/** Kernels that HTA looks at; it knows the first name alone, of NCCL before 2.20. */
+const stragglerKernel = /^nccl(?:Dev)?Kernel/;
+/** Share of the mean step that such a kernel takes at least. */
+const stragglerShareMin = 0.01;
+
+/**
+ * The ranks that HTA calls potential stragglers (`get_potential_stragglers`): those that most often begin last with the collective of longest deviation.
+ * It always names `candidates` of them, so it is no verdict. Undefined with one rank, or without such a collective. `ranks`: by index their work.
+ */
+export function htaStragglers(ranks: readonly RankWork[], candidates = 2): readonly number[] | undefined {
+  /** By stream and kernel, by step: the last kernel of each rank. */
+  const kinds = new Map<string, Map<number, Map<number, { readonly start: number; readonly length: number }>>>();
+  for (const [rank, of] of ranks.entries()) {
+    const { columns, length } = of.work;
+    const mean = of.steps.reduce((sum, { start, end }) => sum + end - start, 0) / Math.max(1, of.steps.length);
+    for (let row = 0; row < length; row++) {
+      const [start, time] = [columns.start[row] as number, (columns.end[row] as number) - (columns.start[row] as number)];
+      const step = of.links.step[row] as number;
+      if (step < 0 || time <= stragglerShareMin * mean || !stragglerKernel.test(of.names.text(columns.name[row] as number))) continue;
+      const key = `${of.streams[columns.stream[row] as number]?.stream} ${columns.name[row]}`;
+      const steps = kinds.get(key) ?? new Map<number, Map<number, { readonly start: number; readonly length: number }>>();
+      kinds.set(key, steps);
+      const { number } = of.steps[step] as (typeof of.steps)[number];
+      const last = steps.get(number) ?? new Map<number, { readonly start: number; readonly length: number }>();
+      steps.set(number, last.set(rank, { start, length: time }));
+    }
+  }
+  let best: { readonly steps: readonly ReadonlyMap<number, { readonly start: number }>[]; readonly deviation: number } | undefined;
+  for (const of of kinds.values()) {
+    const steps = [...of.values()].filter(({ size }) => size > 1);
+    const deviations = steps.map(
+      (last) =>
+        lineOf(
+          'COMMUNICATION',
+          '',
+          Array.from(last.values(), ({ length }) => length),
+        ).deviation,
+    );
+    const deviation = deviations.reduce((sum, value) => sum + value, 0) / Math.max(1, deviations.length);
+    if (steps.length > 0 && (best === undefined || deviation > best.deviation)) best = { steps, deviation };
+  }
+  if (best === undefined) return undefined;
+  const votes = new Map<number, number>();
+  for (const last of best.steps) {
+    const latest = [...last].sort(([, a], [, b]) => b.start - a.start).slice(0, candidates);
+    for (const [rank] of latest) votes.set(rank, (votes.get(rank) ?? 0) + 1);
+  }
+  const most = [...votes].sort(([, a], [, b]) => b - a).slice(0, candidates);
+  return most.map(([rank]) => rank).sort((a, b) => a - b);
 }
 
 /** The highest bandwidth of one kind of copy, GB/s. */

@@ -8,7 +8,7 @@
 //   dependency    the part of that in which the host itself waited for the device (cudaStreamSynchronize, …); and work that was queued long
 //                 before it began, so it waited for an event of another stream, device or rank
 //   launch        from the call to the start of its work, up to 100 µs after the call returned; or the device's own pause between queued kernels
-//   other         the launch of the next work was not recorded
+//   other         the launch of the next work was not recorded, nor one within 100 µs after its start for the work behind it on its stream
 //
 // Invariant: causes of a gap add up to it, and gaps add up to the idle time between the two ends.
 
@@ -97,7 +97,9 @@ export function idlePieces(work: RankWork, from: number, until: number, waits = 
     busyUntil = Math.max(busyUntil, end[row] as number);
   }
   // Nothing was launched any more: the host was late with what never came.
-  if (busyUntil < until) addLate(waits, pieces, busyUntil, until, lastThread(work));
+  const thread = busyUntil < until ? lastThread(work) : -1;
+  if (thread >= 0) addLate(waits, pieces, busyUntil, until, thread);
+  else if (busyUntil < until) pieces.push({ cause: 'other', from: busyUntil, until, thread });
   return pieces;
 }
 
@@ -109,9 +111,27 @@ function lastThread(work: RankWork): number {
   return -1;
 }
 
+/** Work behind one without a launch in which a launch is looked for. */
+const lookMax = 64;
+
+/** Row of the call that launched the work in `row`; where none was recorded, that of the work behind it on its stream, launched soon after. -1 for none. */
+function nearestCall(work: RankWork, row: number): number {
+  const own = work.callOf(row);
+  if (own >= 0) return own;
+  const { start, stream } = work.work.columns;
+  const end = Math.min(work.work.length, row + lookMax);
+  for (let next = row + 1; next < end; next++) {
+    const call = stream[next] === stream[row] ? work.callOf(next) : -1;
+    if (call < 0) continue;
+    const called = work.host.columns.start[call] as number;
+    return called <= (start[row] as number) + limits.gpuLaunchDelayNsMax ? call : -1;
+  }
+  return -1;
+}
+
 /** A gap that ends with the work in `row`. */
 function addGap(work: RankWork, waits: HostWaits, pieces: IdlePiece[], from: number, until: number, row: number): void {
-  const call = work.callOf(row);
+  const call = nearestCall(work, row);
   if (call < 0) {
     pieces.push({ cause: 'other', from, until, thread: -1 });
     return;

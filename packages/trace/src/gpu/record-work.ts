@@ -134,8 +134,11 @@ export class WorkRecord {
 
   #addWork(place: LanePlace, event: TraceEvent): void {
     const kind = event.kind === 'collective' ? kindOf.kernel : kindOfCategory.get(event.category);
-    if (kind === undefined) return;
     const { work } = place.rank;
+    if (kind === undefined) {
+      if (event.category === 'gpu_user_annotation') this.#addAnnotation(work, event);
+      return;
+    }
     if (place.stream === -1) place.stream = streamOf(place.rank, event);
     if (place.stream < 0 || this.#workRows >= limits.gpuWorkMax) {
       this.leftOut++;
@@ -155,6 +158,19 @@ export class WorkRecord {
     columns.correlation[row] = numberOf(event, 'correlation');
     columns.shape[row] = kind === kindOf.kernel ? addShape(work, event) : 0;
     columns.transfer[row] = kind !== kindOf.kernel || event.kind === 'collective' ? this.#addTransfer(work, event) : 0;
+  }
+
+  #addAnnotation({ annotations }: RankWork, { start, length, name }: TraceEvent): void {
+    if (this.#workRows >= limits.gpuWorkMax) {
+      this.leftOut++;
+      return;
+    }
+    this.#workRows++;
+    const row = annotations.add();
+    const { columns } = annotations;
+    columns.start[row] = start;
+    columns.end[row] = start + length;
+    columns.name[row] = this.names.index(name);
   }
 
   #classOf(kind: number, name: string): number {

@@ -52,7 +52,7 @@ export function stepWindows(work: RankWork): readonly WorkStep[] {
   let before = (steps[0] as WorkStep).start;
   for (let row = 0; row < work.work.length; row++) {
     if ((step[row] as number) >= 0 || kind[row] === kindOf.sync) continue;
-    if ((end[row] as number) < (firsts[0] as number) && Number.isFinite(firsts[0])) before = Math.max(before, end[row] as number);
+    if ((end[row] as number) <= (firsts[0] as number) && Number.isFinite(firsts[0])) before = Math.max(before, end[row] as number);
   }
   return steps.map(({ number, start, end }, index) => {
     const from = Math.max(before, start);

@@ -15,7 +15,7 @@
 // decimals, beyond a double's precision.
 
 import { Random } from '../simulate/random.ts';
-import { type GpuFault, GpuJobRank, type LaunchedCollective, type RankLaunch } from './gpu-job-rank.ts';
+import { type GpuFault, GpuJobRank, type GpuPipeline, type LaunchedCollective, type RankLaunch } from './gpu-job-rank.ts';
 import { type KinetoVintage, kinetoText } from './kineto-text.ts';
 
 /** A clock that shows `offsetNs` more than the truth at the origin, and runs `ppm` fast. */
@@ -26,7 +26,7 @@ export interface RankClock {
 
 export interface GpuJobOptions {
   readonly seed: number;
-  /** Even number; default 8. */
+  /** Default 8; with a pipeline a multiple of its stages. */
   readonly ranks?: number;
   /** Default 4, numbered from 2. */
   readonly steps?: number;
@@ -42,6 +42,9 @@ export interface GpuJobOptions {
   readonly faults?: readonly GpuFault[];
   /** See GpuJobRankOptions. */
   readonly spread?: number;
+  readonly uneven?: number;
+  readonly streams?: number;
+  readonly pipeline?: GpuPipeline;
 }
 
 /** One rank's kernel of one collective. */
@@ -67,6 +70,8 @@ export interface GpuJob {
   readonly files: readonly { readonly name: string; readonly text: string }[];
   /** Collectives in the files, by rank and in order of time within a group. */
   readonly collectives: readonly GpuCollective[];
+  /** True time at which the last device ended each step, ns from the job's origin. */
+  readonly stepEnds: readonly number[];
 }
 
 /** `baseTimeNanoseconds` of the files. */
@@ -82,11 +87,14 @@ type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | '
 
 /** Makes the job: the same for the same options. */
 export function gpuJob(options: GpuJobOptions): GpuJob {
-  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [], spread } = options;
-  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ seed, rank, size, layers, hasSeq, vintage, faults, spread }));
+  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [] } = options;
+  const { spread, uneven, streams, pipeline } = options;
+  const common = { seed, size, layers, hasSeq, vintage, faults, spread, uneven, streams, pipeline };
+  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ ...common, rank }));
+  const slower = (step: number): number =>
+    faults.find(({ kind, inStep }) => kind === 'slow_transfers' && inStep?.(step) !== false)?.amount ?? 1;
   const transfers = new Random(seed, 'transfers');
-  const slower = faults.find(({ kind }) => kind === 'slow_transfers')?.amount ?? 1;
-  const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers, slower)).flat();
+  const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers, slower(step + 2))).flat();
   const clockOf = (rank: number) => {
     const { offsetNs, ppm } = clocks[rank] ?? { offsetNs: 0, ppm: 0 };
     return (time: number): bigint => origin + BigInt(time + offsetNs + Math.round((time * ppm) / 1e6));
@@ -104,33 +112,58 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
       return { ...one, bytes: isSaid ? one.bytes : 0, fromEnd: -1 - later, start: shown(one.entry), end: shown(one.exit) };
     });
   });
-  return { files, collectives };
+  const stepEnds = Array.from({ length: steps }, (_, step) => Math.max(...ranks.map(({ stepEnds: ends }) => ends[step] as number)));
+  return { files, collectives, stepEnds };
 }
 
-/** Runs threads first, as nothing in a step waits for a GPU; then kernel by kernel, in the launch order common to all ranks. */
+/** A collective that some ranks have begun. */
+interface Meeting {
+  readonly arrived: { readonly rank: GpuJobRank; readonly index: number; readonly launch: RankLaunch; readonly start: number }[];
+}
+
+/** Runs threads first, as nothing in a step waits for a GPU; then each rank's launches in order, up to a collective that others have not reached. */
 function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random, slower: number): Done[] {
   const done: Done[] = [];
   const launches = ranks.map((rank) => rank.launchStep(step));
-  for (const at of launches[0]?.keys() ?? []) {
-    const parts = ranks.map((rank, index) => {
-      const launch = launches[index]?.[at] as RankLaunch;
-      return { rank, index, launch, start: rank.startOf(launch) };
-    });
-    const bytes = parts[0]?.launch.collective?.bytes ?? 0;
-    const transfer = Math.round(slower * transfers.lognormal(40 * us + bytes / 100, 0.2));
-    for (const { rank, index, launch, start } of parts) {
-      const { collective, call, kernel } = launch;
-      if (collective === undefined) {
-        rank.finish(launch, start, start + launch.length);
-        continue;
+  /** By place in a rank's launches. */
+  const factors = Array.from({ length: Math.max(...launches.map(({ length }) => length)) }, () => slower * transfers.lognormal(1, 0.2));
+  const next = ranks.map(() => 0);
+  const meetings = new Map<string, Meeting>();
+  const runnable = [...ranks.keys()];
+  const advance = (index: number): void => {
+    const rank = ranks[index] as GpuJobRank;
+    for (let launch = launches[index]?.[next[index] as number]; launch !== undefined; launch = launches[index]?.[next[index] as number]) {
+      const start = rank.startOf(launch);
+      if (launch.collective !== undefined) {
+        arrive(index, launch, start);
+        return;
       }
-      const { op, group } = collective;
-      const members = parts.filter((other) => collective.members.includes(other.index));
-      const exit = Math.max(...members.map((part) => part.start)) + transfer + Math.round(rank.random.exponential(exitLagNs));
-      rank.finish(launch, start, exit);
-      done.push({ rank: index, op, kernel, group, bytes, entry: start, exit, call });
+      rank.finish(launch, start, start + launch.length);
+      next[index] = (next[index] as number) + 1;
     }
-  }
+  };
+  const arrive = (index: number, launch: RankLaunch, start: number): void => {
+    const { op, group, members, seq, bytes } = launch.collective as LaunchedCollective;
+    const sender = op === 'send' ? index : op === 'recv' ? launch.collective?.peer : '';
+    const key = `${group} ${members.join()} ${sender} ${seq}`;
+    const { arrived } = meetings.get(key) ?? { arrived: [] };
+    meetings.set(key, { arrived });
+    arrived.push({ rank: ranks[index] as GpuJobRank, index, launch, start });
+    if (arrived.length < members.length) return;
+    meetings.delete(key);
+    const factor = factors[next[Math.min(...members)] as number] as number;
+    const transfer = Math.round(factor * (40 * us + bytes / 100));
+    const last = Math.max(...arrived.map((part) => part.start));
+    for (const part of arrived.sort((a, b) => a.index - b.index)) {
+      const exit = last + transfer + Math.round(part.rank.random.exponential(exitLagNs));
+      part.rank.finish(part.launch, part.start, exit);
+      const { collective, kernel, call } = part.launch;
+      done.push({ rank: part.index, op: (collective as LaunchedCollective).op, kernel, group, bytes, entry: part.start, exit, call });
+      next[part.index] = (next[part.index] as number) + 1;
+      runnable.push(part.index);
+    }
+  };
+  for (let index = runnable.shift(); index !== undefined; index = runnable.shift()) advance(index);
   for (const rank of ranks) rank.synchronize(step);
   return done;
 }

@@ -80,7 +80,7 @@ export function plainGpuTimes(text: string): PlainTimes {
   const [firstStep] = steps;
   const first = Math.min(...(firstStep === undefined ? [] : launchedIn(firstStep)).map(({ ts }) => ts));
   const earlier = device.filter((work) => !launched.has(work)).map(({ ts, dur }) => ts + dur);
-  let before = Math.max(firstStep?.ts ?? 0, ...earlier.filter((end) => end < first));
+  let before = Math.max(firstStep?.ts ?? 0, ...earlier.filter((end) => end <= first));
   const unions = {
     busy: unionOf(device.map(stretch)),
     compute: unionOf(compute.map(stretch)),

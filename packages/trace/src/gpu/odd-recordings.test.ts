@@ -1,0 +1,232 @@
+// Recordings that nobody planned: each row is a small file and what its devices did, worked out by hand. Parts are exactly the step.
+
+import { describe, expect, test } from 'vitest';
+import { mergeRun } from '../merge/merge-run.ts';
+import { finish } from '../model/finish.ts';
+import { teeSink } from '../model/tee-sink.ts';
+import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { GpuBlameSink } from './gpu-blame.ts';
+import { GpuSink } from './gpu-sink.ts';
+import type { GpuRank } from './gpu-summary.ts';
+import type { IdleParts } from './idle-time.ts';
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Times in µs. */
+const event = (
+  cat: string,
+  name: string,
+  place: { readonly pid: number; readonly tid: number },
+  ts: number,
+  dur: number,
+  args: Row = {},
+) => ({
+  ...{ ph: 'X', cat, name, ...place, ts: 1000 + ts, dur, args },
+});
+const host = { pid: 9, tid: 1 };
+const step = (number: number, from: number, until: number): Row =>
+  event('user_annotation', `ProfilerStep#${number}`, host, from, until - from);
+const call = (correlation: number, ts: number, name = 'cudaLaunchKernel'): Row => event('cuda_runtime', name, host, ts, 2, { correlation });
+const work = (correlation: number, from: number, until: number, { device = 0, stream = 7, cat = 'kernel', name = 'gemm' } = {}): Row =>
+  event(cat, name, { pid: device, tid: stream }, from, until - from, { device, stream, correlation });
+const nccl = 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)';
+
+/** µs: length, compute, overlapped, exposed, copies, idle. */
+type Shares = readonly [number, number, number, number, number, number];
+
+interface Case {
+  readonly name: string;
+  readonly events: readonly Row[];
+  /** By step; without steps that of the whole. */
+  readonly shares: readonly Shares[];
+  /** µs, of all steps. */
+  readonly idle: Partial<IdleParts>;
+  readonly verdict: string;
+}
+
+const cases: readonly Case[] = [
+  {
+    name: 'one rank, one stream, one step',
+    events: [step(3, 0, 100), call(1, 10), work(1, 15, 45), call(2, 50), work(2, 60, 90)],
+    shares: [[100, 60, 0, 0, 0, 40]],
+    idle: { hostLate: 10 + 5 + 10, launch: 5 + 10 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'no ProfilerStep',
+    events: [call(1, 10), work(1, 15, 45), call(2, 50), work(2, 60, 90)],
+    shares: [[75, 60, 0, 0, 0, 15]],
+    idle: { hostLate: 5, launch: 10 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'two GPUs in one process: what either does counts',
+    events: [
+      step(3, 0, 100),
+      call(1, 0),
+      work(1, 5, 45),
+      call(2, 2),
+      work(2, 30, 80, { device: 1 }),
+      call(3, 4),
+      work(3, 40, 90, { name: nccl }),
+    ],
+    shares: [[100, 35, 40, 10, 0, 15]],
+    idle: { hostLate: 10, launch: 5 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'steps that overlap: work belongs to the later one, and time to one of them',
+    events: [step(3, 0, 60), step(4, 50, 100), call(1, 10), work(1, 20, 50), call(2, 55), work(2, 60, 90)],
+    shares: [
+      [60, 30, 0, 0, 0, 30],
+      [40, 30, 0, 0, 0, 10],
+    ],
+    idle: { hostLate: 10 + 5 + 10, launch: 10 + 5 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'kernels without launch are busy, and the reason of the pause before them is unknown',
+    events: [step(3, 0, 100), call(1, 0), work(1, 2, 10), work(0, 20, 50), call(2, 55), work(2, 60, 90)],
+    // The launch of the work behind it on its stream came within 100 µs after its start: it was the host.
+    shares: [[100, 68, 0, 0, 0, 32]],
+    idle: { hostLate: 10 + 5 + 10, launch: 2 + 5 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'kernels of which no launch was recorded',
+    events: [step(3, 0, 100), work(0, 20, 50), work(0, 60, 90)],
+    shares: [[100, 60, 0, 0, 0, 40]],
+    idle: { other: 20 + 10 + 10 },
+    verdict: 'inconclusive',
+  },
+  {
+    name: 'launches of one step that run in the next two: windows follow the work',
+    events: [
+      ...[step(3, 0, 20), step(4, 20, 40), step(5, 40, 100)],
+      ...[call(1, 2), call(2, 4), work(1, 10, 50), work(2, 50, 70), call(3, 25), work(3, 70, 75), call(4, 45), work(4, 75, 90)],
+    ],
+    shares: [
+      [70, 60, 0, 0, 0, 10],
+      [5, 5, 0, 0, 0, 0],
+      [25, 15, 0, 0, 0, 10],
+    ],
+    idle: { hostLate: 2 + 10, launch: 8 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'a kernel that started before the recording counts to no step, and the first step begins when it ends',
+    events: [step(3, 0, 100), work(900, -50, 30), call(1, 10), work(1, 30, 100)],
+    shares: [[70, 70, 0, 0, 0, 0]],
+    idle: {},
+    verdict: 'balanced',
+  },
+  {
+    name: 'kernels of no length',
+    events: [step(3, 0, 100), call(1, 0), work(1, 10, 10), call(2, 20), work(2, 25, 100), call(3, 30), work(3, 100, 100)],
+    shares: [[100, 75, 0, 0, 0, 25]],
+    idle: { hostLate: 20, launch: 5 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'a CUDA graph: one launch, many kernels',
+    events: [
+      step(3, 0, 100),
+      call(1, 0, 'cudaGraphLaunch'),
+      work(1, 10, 40),
+      work(1, 45, 60),
+      work(1, 60, 90),
+      work(1, 50, 95, { stream: 8, name: nccl }),
+    ],
+    shares: [[100, 35, 40, 5, 0, 20]],
+    // Kernels of the graph wait for nothing new: the pauses between them are the device's own.
+    idle: { hostLate: 5, launch: 15 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'copies beside kernels, and alone',
+    events: [
+      ...[step(3, 0, 100), call(1, 0), work(1, 0, 30, { cat: 'gpu_memcpy', name: 'Memcpy HtoD', stream: 8 }), call(2, 5), work(2, 10, 60)],
+      ...[call(3, 40), work(3, 60, 100, { cat: 'gpu_memset', name: 'Memset (Device)' })],
+    ],
+    shares: [[100, 50, 0, 0, 50, 0]],
+    idle: {},
+    verdict: 'balanced',
+  },
+  {
+    name: 'kernels that lie in each other on one stream',
+    events: [step(3, 0, 100), call(1, 0), work(1, 0, 80), call(2, 1), work(2, 20, 40), call(3, 2), work(3, 20, 90, { name: nccl })],
+    shares: [[100, 20, 60, 10, 0, 10]],
+    idle: { hostLate: 10 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'a step without any work',
+    events: [step(3, 0, 50), step(4, 50, 100), call(1, 60), work(1, 65, 100)],
+    shares: [
+      [50, 0, 0, 0, 0, 50],
+      [50, 35, 0, 0, 0, 15],
+    ],
+    idle: { hostLate: 50 + 10, launch: 5 },
+    verdict: 'host_bound',
+  },
+  {
+    name: 'work that begins before its call, by the clocks of host and device',
+    events: [step(3, 0, 100), call(1, 10), work(1, 5, 95)],
+    shares: [[100, 90, 0, 0, 0, 10]],
+    idle: { hostLate: 5 + 5 },
+    verdict: 'host_bound',
+  },
+];
+
+function analysed(files: readonly (readonly Row[])[]) {
+  const gpus = new GpuSink();
+  const blame = new GpuBlameSink(gpus);
+  const tables = files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents })));
+  finish(mergeRun(sourcesOfKineto(tables), teeSink(gpus, blame)));
+  return { ranks: gpus.summary.ranks, blame: blame.blame };
+}
+
+const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
+
+describe.each(cases)('$name', ({ events, shares, idle, verdict }) => {
+  const { ranks, blame } = analysed([events]);
+  const [rank] = ranks as [GpuRank];
+
+  test('the shares are those worked out by hand, and add up to the step', () => {
+    const found = (rank.steps.length > 0 ? rank.steps : [rank.totals]).map((one) => {
+      const { length, compute, overlapped, exposed, copies, idle: none } = one;
+      expect(compute + overlapped + exposed + copies + none).toBe(length);
+      return [length, compute, overlapped, exposed, copies, none].map((time) => time / 1000);
+    });
+    expect(found).toEqual(shares);
+    for (const one of rank.steps) expect(sumOf(Object.values(one.idleBy))).toBe(one.idle);
+    const { length, compute, overlapped, exposed, copies, idle: none } = rank.totals;
+    expect(compute + overlapped + exposed + copies + none).toBe(length);
+  });
+
+  test('idle time has its causes', () => {
+    const causes = Object.entries(rank.idle.byCause).map(([cause, time]) => [cause, time / 1000]);
+    expect(Object.fromEntries(causes)).toEqual({ hostLate: 0, launch: 0, dependency: 0, other: 0, ...idle });
+    expect(sumOf(rank.idle.places.map(({ time }) => time))).toBeCloseTo(rank.totals.idle, 3);
+  });
+
+  test('blame answers', () => expect(blame?.verdict).toBe(verdict));
+
+  test('beside a copy of itself the rank is the same, and no rank is to blame', () => {
+    const both = analysed([events, events]);
+    expect(both.ranks.map(({ totals }) => totals)).toEqual([rank.totals, rank.totals]);
+    expect(both.blame?.findings.flatMap(({ ranks: named }) => named) ?? []).toEqual([]);
+  });
+});
+
+test('an empty device: a rank whose trace has a stream without work has no figures', () => {
+  const sync = event('cuda_sync', 'Stream Sync', { pid: 0, tid: 7 }, 10, 5, { device: 0, stream: 7, correlation: 3 });
+  const { ranks, blame } = analysed([[step(3, 0, 100), call(3, 10, 'cudaStreamSynchronize'), sync]]);
+  expect([ranks, blame]).toEqual([[], undefined]);
+});
+
+test('one rank has a device and the other none: no blame of devices, and figures of the one', () => {
+  const [one] = cases as [Case];
+  const { ranks, blame } = analysed([one.events, [step(3, 0, 100), event('cpu_op', 'aten::mm', host, 5, 50)]]);
+  expect([ranks.map(({ rank }) => rank), blame]).toEqual([[0], undefined]);
+});
