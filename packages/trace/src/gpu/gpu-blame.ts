@@ -22,7 +22,6 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
-import { stepWindows } from './step-breakdown.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
 const shareToJudgeAlone = 0.1;
@@ -84,7 +83,7 @@ export class GpuBlameSink implements TraceSink {
     const collectivesOf = (index: number): readonly RawCollective[] =>
       (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
     const known = recorded.map(({ process, work }): DeviceRank => {
-      return { process, work, windows: stepWindows(work), collectives: collectivesOf(process.index) };
+      return { process, work, windows: work.windows, collectives: collectivesOf(process.index) };
     });
     const hasSteps = known.some(({ windows }) => windows.length > 0);
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
