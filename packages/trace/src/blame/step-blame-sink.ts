@@ -52,6 +52,8 @@ export interface StepBlameOptions {
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
   /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
   readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
+  /** Collectives of the same merge, which they get before the sink; default its own. */
+  readonly parts?: CollectiveParts | undefined;
 }
 
 /** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
@@ -67,7 +69,8 @@ export class StepBlameSink implements TraceSink {
   readonly #onForget: StepBlameOptions['onForget'];
   readonly #onStep: StepBlameOptions['onStep'];
   #roles: PhaseRoles | undefined;
-  readonly #parts = new CollectiveParts();
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   readonly #processes = new Map<number, Process>();
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
@@ -82,7 +85,9 @@ export class StepBlameSink implements TraceSink {
   #header: TraceHeader | undefined;
   readonly #opNames = new OpNames();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep, parts }: StepBlameOptions = {}) {
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
     this.#stepsMax = stepsMax;
     this.#beginning = beginning;
     this.#onForget = onForget;
@@ -92,7 +97,7 @@ export class StepBlameSink implements TraceSink {
   begin(header: TraceHeader): void {
     this.#header = header;
     this.#roles = phaseRolesOf(header.processes);
-    this.#parts.begin(header);
+    if (this.#ownsParts) this.#parts.begin(header);
     for (const about of header.processes) {
       const process = {
         about,
@@ -117,6 +122,7 @@ export class StepBlameSink implements TraceSink {
   }
 
   event(event: TraceEvent): void {
+    if (this.#ownsParts) this.#parts.event(event);
     const process = this.#processes.get(event.lane.process.index);
     if (process === undefined) return;
     if (event.kind === 'span') this.#span(process, event);
@@ -126,7 +132,7 @@ export class StepBlameSink implements TraceSink {
   }
 
   end(): void {
-    this.#parts.end();
+    if (this.#ownsParts) this.#parts.end([]);
   }
 
   /** The last steps, as far as all ranks have reported them. */
@@ -200,8 +206,8 @@ export class StepBlameSink implements TraceSink {
 
   #collective(process: Process, event: TraceEvent): void {
     const { lane, state, start, length, name: op } = event;
-    const raw = this.#parts.add(event, process.collectives.length < limits.blameCollectivesPerStepMax);
-    if (raw !== undefined) {
+    const raw = this.#parts.part;
+    if (raw !== undefined && process.collectives.length < limits.blameCollectivesPerStepMax) {
       process.collectives.push(raw);
       process.exposed.collective(lane, raw);
     }
