@@ -15,7 +15,7 @@ import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
-import type { BlameWindow } from './blame-window.ts';
+import type { BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { OpNames, OpTimer } from './op-times.ts';
@@ -78,6 +78,8 @@ export class StepBlameSink implements TraceSink {
   readonly #phases = new Set<string>();
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
+  /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
+  #cutSteps: Map<RawStep, RankStep> | undefined;
   #pieces = 0;
   #forgotten = 0;
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
@@ -133,6 +135,7 @@ export class StepBlameSink implements TraceSink {
 
   end(): void {
     if (this.#ownsParts) this.#parts.end([]);
+    this.#cutSteps = new Map();
   }
 
   /** The last steps, as far as all ranks have reported them. */
@@ -228,7 +231,8 @@ export class StepBlameSink implements TraceSink {
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
-    const spans = process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases?.has(name));
+    const spans =
+      phases === undefined ? [] : process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases.has(name));
     const collectives = process.collectives.filter(({ entry, exit = Number.POSITIVE_INFINITY }) => entry < end && exit > start);
     process.spans = process.spans.filter(({ until }) => until > end);
     process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
@@ -287,7 +291,7 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits });
+    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits, known: this.#cutSteps });
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 
