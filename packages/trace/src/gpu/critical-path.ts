@@ -23,6 +23,8 @@ import { EventWaits, type Holders, holdersOf, lastUpTo, noHolders, type QueueLen
 
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
+/** Index into `edgeKinds`. */
+export const edgeKindNumber: Readonly<Record<EdgeKind, number>> = { op: 0, kernel: 1, launch: 2, gap: 3, dependency: 4, sync: 5 };
 
 /** The resource that bounds an edge of the path. */
 export const pathBounds = ['cpu', 'compute', 'communication', 'gap', 'launch', 'none'] as const;
@@ -55,6 +57,8 @@ const backwardName = /autograd/;
 const blockingCalls: ReadonlySet<string> = new Set([
   ...['cudaDeviceSynchronize', 'cudaStreamSynchronize', 'cudaEventQuery', 'cudaEventSynchronize', 'cudaMemcpy'],
 ]);
+
+const isBlockingCall = (name: string): boolean => blockingCalls.has(name);
 
 /** The path through events of the host that begin between `from` and `until`, and the work that they launched; undefined without any. */
 export function criticalPath(work: RankWork, from: number, until: number): CriticalPath | undefined {
@@ -93,6 +97,11 @@ export class RankPath {
   readonly #graph: PathGraph;
   readonly #work: RankWork;
   readonly #hosts: number;
+  readonly #works: number;
+  readonly #hostStart: Float64Array;
+  readonly #hostEnd: Float64Array;
+  readonly #workStart: Float64Array;
+  readonly #workEnd: Float64Array;
   readonly #base: number;
   readonly #lastIn: Float64Array | undefined;
   /** The threads whose pauses count. */
@@ -109,6 +118,11 @@ export class RankPath {
     this.#graph = graph;
     this.#work = work;
     this.#hosts = work.host.length;
+    this.#works = work.work.length;
+    this.#hostStart = work.host.columns.start;
+    this.#hostEnd = work.host.columns.end;
+    this.#workStart = work.work.columns.start;
+    this.#workEnd = work.work.columns.end;
     this.#base = base;
     this.#lastIn = lastIn;
     this.#begin = from;
@@ -129,7 +143,7 @@ export class RankPath {
   /** Whether a node of the graph is the begin or the end of device work. */
   isWork(node: number): boolean {
     const row = (node - this.#base) >> 1;
-    return row >= this.#hosts && row < this.#hosts + this.#work.work.length;
+    return row >= this.#hosts && row < this.#hosts + this.#works;
   }
 
   /** Whether a node of the graph is the begin of the stretch. */
@@ -171,6 +185,20 @@ export class RankPath {
       weight,
       name: this.#nameOf(kind, from - this.#base, to - this.#base),
     };
+  }
+
+  /** The bound of an edge of the graph that begins in this rank. */
+  boundOf(edge: number): PathBound {
+    const graph = this.#graph;
+    const kind = edgeKinds[graph.kindOf(edge)] as EdgeKind;
+    return this.#boundOf(kind, graph.nodeAt(graph.fromOf(edge)) - this.#base, graph.weightOf(edge));
+  }
+
+  /** The name of an edge of the graph that begins in this rank. */
+  nameOf(edge: number): number {
+    const graph = this.#graph;
+    const [from, to] = [graph.nodeAt(graph.fromOf(edge)), graph.nodeAt(graph.toOf(edge))];
+    return this.#nameOf(edgeKinds[graph.kindOf(edge)] as EdgeKind, from - this.#base, to - this.#base);
   }
 
   /**
@@ -232,10 +260,11 @@ export class RankPath {
 
   #time(node: number): number {
     const row = node >> 1;
-    const { host, work } = this.#work;
-    if (row === this.#hosts + work.length) return this.#begin;
-    const [{ columns }, at] = row < this.#hosts ? [host, row] : [work, row - this.#hosts];
-    return ((node & 1) === 0 ? columns.start[at] : columns.end[at]) as number;
+    const isEnd = (node & 1) === 1;
+    if (row < this.#hosts) return (isEnd ? this.#hostEnd[row] : this.#hostStart[row]) as number;
+    const at = row - this.#hosts;
+    if (at === this.#works) return this.#begin;
+    return (isEnd ? this.#workEnd[at] : this.#workStart[at]) as number;
   }
 
   /** Nodes are this rank's own, without the base. */
@@ -245,7 +274,7 @@ export class RankPath {
       if (this.#syncs.has(key)) return;
       this.#syncs.add(key);
     }
-    this.#graph.add(edgeKinds.indexOf(kind), this.#base + from, this.#base + to, weight);
+    this.#graph.add(edgeKindNumber[kind], this.#base + from, this.#base + to, weight);
   }
 
   #addThreads(): void {
@@ -336,7 +365,9 @@ export class RankPath {
     let last = -1;
     let lastTop = hasPauses ? nodesOf(this.#work) - 1 : -1;
     let depth = 0;
-    const isNode = (row: number): boolean => host.columns.kind[row] === hostKind.op || host.columns.kind[row] === hostKind.call;
+    const { kind, name } = host.columns;
+    const isBlocking = names.matching(isBlockingCall);
+    const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
     const enter = (row: number): void => {
       if (!isNode(row)) return;
       const other = depth === 0 ? turns.get(row) : undefined;
@@ -350,9 +381,9 @@ export class RankPath {
       if (!isNode(row)) return;
       depth--;
       const end = 2 * row + 1;
-      if (last >= 0) this.#add('op', last, end, blockingCalls.has(names.text(host.columns.name[row] as number)) ? 0 : undefined);
-      if (depth === 0) [last, lastTop] = [-1, end];
-      else last = end;
+      if (last >= 0) this.#add('op', last, end, isBlocking[name[row] as number] === 1 ? 0 : undefined);
+      last = depth === 0 ? -1 : end;
+      if (depth === 0) lastTop = end;
     };
     walkNested(rows, host.columns, enter, leave);
   }
@@ -503,10 +534,7 @@ function walkNested(
   leave: (row: number) => void,
 ): void {
   // Rows are in order of start, longest first: begins are sorted.
-  const ends = rows.toSorted((a, b) => {
-    const [lengthA, lengthB] = [(end[a] as number) - (start[a] as number), (end[b] as number) - (start[b] as number)];
-    return (end[a] as number) - (end[b] as number) || lengthA - lengthB || b - a;
-  });
+  const ends = endsNested(rows, start, end) ?? rows.toSorted((a, b) => compareEnds(a, b, start, end));
   const stack: number[] = [];
   let ended = 0;
   for (const row of rows) {
@@ -515,4 +543,31 @@ function walkNested(
     enter(row);
   }
   while (stack.length > 0) leave(stack.pop() as number);
+}
+
+/** Order of ends: of those at one time, the shorter one's, which is the inner one's. */
+function compareEnds(a: number, b: number, start: Float64Array, end: Float64Array): number {
+  const [endA, endB] = [end[a] as number, end[b] as number];
+  return endA - endB || endA - (start[a] as number) - (endB - (start[b] as number)) || b - a;
+}
+
+/** Rows in order of their ends, as a stack of nested spans gives them; undefined where spans overlap in part. */
+function endsNested(rows: readonly number[], start: Float64Array, end: Float64Array): readonly number[] | undefined {
+  const ends: number[] = [];
+  const stack: number[] = [];
+  let last = -1;
+  const leave = (): boolean => {
+    const row = stack.pop() as number;
+    if (last >= 0 && !(compareEnds(last, row, start, end) < 0)) return false;
+    ends.push(row);
+    last = row;
+    return true;
+  };
+  for (const row of rows) {
+    const time = start[row] as number;
+    while (stack.length > 0 && (end[stack[stack.length - 1] as number] as number) <= time) if (!leave()) return undefined;
+    stack.push(row);
+  }
+  while (stack.length > 0) if (!leave()) return undefined;
+  return ends;
 }

@@ -37,13 +37,25 @@ class MutableEvent implements TraceEvent {
   spanId = '';
   parentSpanId = '';
   flow: bigint | undefined = undefined;
-  arguments: ReadonlyMap<string, string | number> | undefined = undefined;
+  declare readonly arguments: ReadonlyMap<string, string | number> | undefined;
+
+  /** `readArguments`: called where a sink asks for them, since most events are never asked. */
+  constructor(readArguments: () => TraceEvent['arguments']) {
+    // As a property of its own it is copied with the others.
+    Object.defineProperty(this, 'arguments', { enumerable: true, get: readArguments });
+  }
 }
 
 const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanState.close]: 'close' } as const;
 
 export class EventReader {
-  readonly event = new MutableEvent();
+  readonly event = new MutableEvent(() => this.#arguments());
+  /** Where the event's arguments are, until they are read. */
+  #unread: ArgumentIndex | undefined;
+  #batch: Batch | undefined;
+  #table: EventTableName = 'spans';
+  #row = 0;
+  #read: TraceEvent['arguments'];
   /** Phases by step, per batch: batches of many ranks take turns. */
   readonly #phases = new WeakMap<Batch, ReadonlyMap<number, ReadonlyMap<string, Nanos>>>();
 
@@ -52,7 +64,10 @@ export class EventReader {
     const { event } = this;
     if (event.kind !== 'span') this.#reset();
     const { strings } = batch;
-    event.arguments = args.of(name, row);
+    this.#unread = args;
+    this.#batch = batch;
+    this.#table = name;
+    this.#row = row;
     if (name === 'spans') {
       const { columns } = batch.tables.spans;
       this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
@@ -78,7 +93,6 @@ export class EventReader {
         this.#place(columns.time[row] as number, 0, spanState.whole, clock);
         event.name = category === '' ? '[memory]' : '[memory category]';
         event.category = 'cpu_instant_event';
-        event.arguments = memoryArguments(columns, row, category);
         return;
       }
       case 'counters': {
@@ -135,6 +149,14 @@ export class EventReader {
     }
   }
 
+  #arguments(): TraceEvent['arguments'] {
+    const [args, batch] = [this.#unread, this.#batch];
+    if (args === undefined || batch === undefined) return this.#read;
+    this.#unread = undefined;
+    this.#read = this.#table === 'memory' ? memoryArguments(batch, this.#row) : args.of(this.#table, this.#row);
+    return this.#read;
+  }
+
   #place(start: number, length: number, state: number, clock: RankClock): void {
     const { event } = this;
     event.state = states[state as 0 | 1 | 2] ?? 'whole';
@@ -165,7 +187,9 @@ export class EventReader {
 }
 
 /** Arguments of a memory event, under Kineto's names. */
-function memoryArguments(columns: Batch['tables']['memory']['columns'], row: number, category: string): Map<string, string | number> {
+function memoryArguments({ strings, tables }: Batch, row: number): Map<string, string | number> {
+  const { columns } = tables.memory;
+  const category = strings[columns.category[row] as number] as string;
   const given = new Map<string, string | number>([
     ['Bytes', columns.bytes[row] as number],
     ['Addr', columns.address[row] as number],
