@@ -72,6 +72,16 @@ export interface ProfileCopy {
   readonly bandwidth: number | null;
 }
 
+/** A sequence of kernels that an op launches again and again. */
+export interface ProfileSequence {
+  readonly op: string;
+  /** Names of its first kernels. */
+  readonly first: readonly string[];
+  readonly kernels: number;
+  readonly count: number;
+  readonly total: number;
+}
+
 /** Communication of one process group on devices. */
 export interface ProfileGroup {
   readonly group: string;
@@ -120,6 +130,19 @@ export interface ProfileMemory {
   readonly reserved: number | null;
   /** (time, bytes): the greatest of each stretch. */
   readonly curve: readonly (readonly [number, number])[];
+  /** Bytes at the peak by category, most first; they add up to it. */
+  readonly kinds: readonly (readonly [string, number])[];
+  /** What held most of them: category, part of the program, innermost op. */
+  readonly holders: readonly ProfileHolder[];
+}
+
+/** Memory that was live at a peak, by category, part of the program and op of its allocation. */
+export interface ProfileHolder {
+  readonly kind: string;
+  readonly place: string;
+  readonly name: string;
+  readonly bytes: number;
+  readonly allocations: number;
 }
 
 /** Memory that the innermost spans of one name allocated. */
@@ -189,6 +212,8 @@ export interface RunProfile {
   readonly modules: ProfileTable<ProfileLauncher>;
   readonly phases: ProfileTable<ProfileLauncher>;
   readonly copies: readonly ProfileCopy[];
+  /** Most time first. */
+  readonly sequences: readonly ProfileSequence[];
   readonly groups: readonly ProfileGroup[];
   readonly idle: ProfileTable<ProfileIdle>;
   readonly devices: readonly ProfileDevice[];

@@ -5,7 +5,7 @@ import { basename, resolve } from 'node:path';
 import { CollectiveSink, clockReport, hangs, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
-import { ReportDataSink } from '@ranktrace/trace/timeline';
+import { memoryOf, OpSumsSink, ReportDataSink } from '@ranktrace/trace/timeline';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { blameData, formatBlame } from '../print/print-blame.ts';
@@ -13,6 +13,7 @@ import { clocksData, formatClocks } from '../print/print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
 import { formatGpu, gpuData } from '../print/print-gpu.ts';
 import { inShortLine } from '../print/print-headline.ts';
+import { formatMemory, memoryData } from '../print/print-memory.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
@@ -51,7 +52,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
   const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
   const deviceBlame = new GpuBlameSink(gpus);
-  const sinks = [collectives, rpcs, openWork, steps, gpus, deviceBlame];
+  const ops = new OpSumsSink();
+  const sinks = [collectives, rpcs, openWork, steps, gpus, deviceBlame, ops];
   const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
   const { summary: gpu } = gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
@@ -60,6 +62,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   // Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long.
   const onDevices = deviceBlame.blame;
   const blame = onDevices ?? steps.blame;
+  const memory = ops.ranks.flatMap(memoryOf);
   const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
     const ids = alerts.of.get(finding)?.map(({ id }) => id);
@@ -77,6 +80,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       findings: [...blame.findings.map(withAlerts), ...alerts.alone.map(alertFinding), ...merged.findings.map(withAlerts)],
       blame: blameData(blame),
       ...(gpu.ranks.length === 0 ? {} : { gpu: gpuData(gpu) }),
+      ...(memory.length === 0 ? {} : { memory: memoryData(memory) }),
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
       remoteCalls: rpcsData(rpcs.summary),
@@ -90,6 +94,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     formatReport(merged, blame, alerts, inShortLine(blame, merged.findings, hangs(openWork.summary, merged.summary, false))),
     formatBlame(blame, alerts),
     formatGpu(gpu),
+    formatMemory(memory),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),
     formatRpcs(rpcs.summary),

@@ -9,6 +9,7 @@
 
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
+import { HeldMemory, memoryPlace } from './held-memory.ts';
 
 export interface OpSum {
   readonly name: string;
@@ -39,6 +40,7 @@ export interface MemorySum {
   net: number;
   reserved: number;
   readonly curve: PeakCurve;
+  readonly held: HeldMemory;
 }
 
 export interface RankOps {
@@ -130,6 +132,7 @@ export class OpSumsSink implements TraceSink {
   event(event: TraceEvent): void {
     if (event.kind === 'instant') {
       if (event.name === '[memory]') this.#memory(event);
+      else if (event.name === '[memory category]') this.#state(event);
       return;
     }
     const { lane, category } = event;
@@ -170,23 +173,32 @@ export class OpSumsSink implements TraceSink {
     return stack;
   }
 
-  #memory({ lane, start, arguments: given }: TraceEvent): void {
+  #state(event: TraceEvent): void {
+    const category = event.arguments?.get('category');
+    const held = this.#ranks.get(event.lane.process.index)?.memory.get(deviceOf(event))?.held;
+    if (typeof category === 'string') held?.state(numberOf(event, 'Addr'), category);
+  }
+
+  #memory(event: TraceEvent): void {
+    const { lane, start } = event;
     const rank = this.#ranks.get(lane.process.index);
-    const number = (key: string): number => {
-      const value = given?.get(key);
-      return typeof value === 'number' && Number.isFinite(value) ? value : 0;
-    };
-    const [bytes, allocated, reserved, type] = ['Bytes', 'Total Allocated', 'Total Reserved', 'Device Type'].map(number);
-    const device = hostTypes.has(type as number) ? 'CPU' : `GPU ${Math.max(0, number('Device Id'))}`;
+    const [bytes, allocated, reserved, address] = ['Bytes', 'Total Allocated', 'Total Reserved', 'Addr'].map((key) => numberOf(event, key));
+    const device = deviceOf(event);
     if (rank === undefined) return;
     let of = rank.memory.get(device);
     if (of === undefined) {
       if (rank.memory.size >= limits.memoryDevicesPerRankMax) return;
-      of = { device, allocations: 0, peak: 0, peakAt: start, net: 0, reserved: 0, curve: new PeakCurve() };
+      of = { device, allocations: 0, peak: 0, peakAt: start, net: 0, reserved: 0, curve: new PeakCurve(), held: new HeldMemory() };
       rank.memory.set(device, of);
     }
-    if ((bytes as number) > 0) this.#allocated(rank, lane, start, device, bytes as number);
-    if ((bytes as number) > 0) of.allocations++;
+    const stack = this.#stackAt(lane, start);
+    const place = memoryPlace(stack.map(({ sum }) => sum?.name ?? ''));
+    if ((bytes as number) > 0) {
+      const name = stack.at(-1)?.sum?.name ?? '';
+      addAllocation(rank, name, start, device, bytes as number);
+      of.held.allocate(address as number, bytes as number, name, place);
+      of.allocations++;
+    } else of.held.free(address as number, place);
     of.reserved = Math.max(of.reserved, reserved as number);
     of.net += bytes as number;
     const held = (allocated as number) > 0 ? (allocated as number) : Math.max(0, of.net);
@@ -194,21 +206,29 @@ export class OpSumsSink implements TraceSink {
     if (held <= of.peak) return;
     of.peak = held;
     of.peakAt = start;
+    of.held.peak(held);
   }
+}
 
-  #allocated(rank: Rank, lane: TraceLane, time: number, device: string, bytes: number): void {
-    const name = this.#stackAt(lane, time).at(-1)?.sum?.name ?? '';
-    const key = `${device} ${name}`;
-    let sum = rank.allocators.get(key);
-    if (sum === undefined) {
-      if (rank.allocators.size >= limits.opNamesPerRankMax) return;
-      sum = { name, device, allocations: 0, bytes: 0, largest: 0, largestAt: time };
-      rank.allocators.set(key, sum);
-    }
-    sum.allocations++;
-    sum.bytes += bytes;
-    if (bytes <= sum.largest) return;
-    sum.largest = bytes;
-    sum.largestAt = time;
+function numberOf({ arguments: given }: TraceEvent, key: string): number {
+  const value = given?.get(key);
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}
+
+const deviceOf = (event: TraceEvent): string =>
+  hostTypes.has(numberOf(event, 'Device Type')) ? 'CPU' : `GPU ${Math.max(0, numberOf(event, 'Device Id'))}`;
+
+function addAllocation(rank: Rank, name: string, time: number, device: string, bytes: number): void {
+  const key = `${device} ${name}`;
+  let sum = rank.allocators.get(key);
+  if (sum === undefined) {
+    if (rank.allocators.size >= limits.opNamesPerRankMax) return;
+    sum = { name, device, allocations: 0, bytes: 0, largest: 0, largestAt: time };
+    rank.allocators.set(key, sum);
   }
+  sum.allocations++;
+  sum.bytes += bytes;
+  if (bytes <= sum.largest) return;
+  sum.largest = bytes;
+  sum.largestAt = time;
 }

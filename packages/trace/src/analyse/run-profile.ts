@@ -14,6 +14,7 @@ import type {
   ProfileMemory,
   ProfileOp,
   ProfilePath,
+  ProfileSequence,
   ProfileTable,
   RunProfile,
 } from '@ranktrace/protocol';
@@ -25,7 +26,7 @@ import { analyseLimits as limits } from './analyse-limits.ts';
 import type { RankOps } from './op-sums.ts';
 
 /** Tables that belong to a rank, or to several together. */
-type Tables = Pick<RunProfile, 'operators' | 'kernels' | 'modules' | 'phases' | 'copies' | 'groups' | 'idle' | 'allocators'>;
+type Tables = Pick<RunProfile, 'operators' | 'kernels' | 'modules' | 'phases' | 'copies' | 'sequences' | 'groups' | 'idle' | 'allocators'>;
 
 /** A name beside another key part. */
 const keyOf = (...parts: readonly string[]): string => JSON.stringify(parts);
@@ -57,7 +58,7 @@ export class RunProfiles {
       ...cutTables(sums.tables, limits.profileLinesMax),
       devices: devices.slice(0, limits.profileRanksMax),
       devicesLeftOut: Math.max(0, devices.length - limits.profileRanksMax),
-      memory: memory.slice(0, limits.profileRanksMax).map((one) => ({ ...one, curve: memory.length > 16 ? [] : one.curve })),
+      memory: memory.slice(0, limits.profileRanksMax).map((one) => (memory.length > 16 ? { ...one, curve: [], holders: [] } : one)),
       memoryLeftOut: Math.max(0, memory.length - limits.profileRanksMax),
       path: pathOf(gpu),
       advice: adviceOf(gpu),
@@ -101,6 +102,9 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
     modules: gpu === undefined ? empty : withoutUnnamed(launchers(gpu.kernels.byModule)),
     phases: gpu === undefined ? empty : launchers(gpu.kernels.byPhase),
     copies: (gpu?.copies ?? []).map(({ bandwidth, ...line }) => ({ ...line, kind: displayName(line.kind), bandwidth: bandwidth ?? null })),
+    sequences: (gpu?.sequences ?? []).map(({ op, kernels, count, total }) => {
+      return { op: displayName(op), first: kernels.slice(0, namesOfSequence).map(displayName), kernels: kernels.length, count, total };
+    }),
     groups: (gpu?.overlap ?? []).slice(1).map(({ group, kernels, total, overlapped, exposed, bytes, busBandwidth }) => {
       return { group: displayName(group), ranks: 1, kernels, total, overlapped, exposed, bytes, busBandwidth: busBandwidth ?? null };
     }),
@@ -116,6 +120,9 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
     },
   };
 }
+
+/** Names of its kernels that a sequence has. */
+const namesOfSequence = 4;
 
 const nothing: Rest = { lines: 0, count: 0, total: 0 };
 const empty = { lines: [], rest: nothing };
@@ -155,9 +162,22 @@ function devicesOf({ rank, devices, launches, queues }: GpuRank): readonly Profi
   });
 }
 
-const memoryOf = ({ process: { rank }, memory }: RankOps): readonly ProfileMemory[] =>
-  [...memory.values()].map(({ device, peak, peakAt, allocations, reserved, curve }) => {
-    return { rank, device, peak, peakAt, allocations, reserved: reserved > 0 ? reserved : null, curve: curve.points };
+/** Memory of a rank's devices, as data for reports. */
+export const memoryOf = ({ process: { rank }, memory }: RankOps): readonly ProfileMemory[] =>
+  [...memory.values()].map(({ device, peak, peakAt, allocations, reserved, curve, held }) => {
+    const { kinds, holders } = held.held;
+    const lines = holders.map((holder) => ({ ...holder, name: displayName(holder.name) }));
+    return {
+      rank,
+      device,
+      peak,
+      peakAt,
+      allocations,
+      reserved: reserved > 0 ? reserved : null,
+      curve: curve.points,
+      kinds,
+      holders: lines,
+    };
   });
 
 function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null {
@@ -222,11 +242,12 @@ class TableSums {
   readonly #modules = new Lines<ProfileLauncher>();
   readonly #phases = new Lines<ProfileLauncher>();
   readonly #copies = new Lines<ProfileCopy>();
+  readonly #sequences = new Lines<ProfileSequence>();
   readonly #groups = new Lines<ProfileGroup>();
   readonly #idle = new Lines<ProfileIdle>();
   readonly #allocators = new Lines<ProfileAllocator>();
 
-  add({ operators, kernels, modules, phases, copies, groups, idle, allocators }: Tables): void {
+  add({ operators, kernels, modules, phases, copies, sequences, groups, idle, allocators }: Tables): void {
     const name = (line: { readonly name: string }): string => line.name;
     this.#operators.add(operators.lines, operators.rest, name, (a, b) => ({
       ...a,
@@ -257,6 +278,12 @@ class TableSums {
         ...{ count: a.count + b.count, total: a.total + b.total, bytes: a.bytes + b.bytes },
         bandwidth: mixed(a.bandwidth, b.bandwidth, a.total, b.total),
       }),
+    );
+    this.#sequences.add(
+      sequences,
+      nothing,
+      ({ op, first, kernels: length }) => keyOf(op, String(length), ...first),
+      (a, b) => ({ ...a, count: a.count + b.count, total: a.total + b.total }),
     );
     this.#groups.add(
       groups,
@@ -296,6 +323,7 @@ class TableSums {
       modules: share(this.#modules.table),
       phases: share(this.#phases.table),
       copies: this.#copies.table.lines,
+      sequences: this.#sequences.table.lines,
       groups: this.#groups.table.lines,
       idle: this.#idle.table,
       allocators: this.#allocators.table,
@@ -339,6 +367,7 @@ function cutTables(tables: Tables, linesMax: number): Tables {
       ({ kernels }) => kernels,
     ),
     copies: [...tables.copies].sort((a, b) => b.total - a.total).slice(0, linesMax),
+    sequences: [...tables.sequences].sort((a, b) => b.total - a.total).slice(0, Math.min(linesMax, limits.profileSequencesMax)),
     groups: [...tables.groups].sort((a, b) => b.total - a.total).slice(0, linesMax),
     idle: cut(
       tables.idle,

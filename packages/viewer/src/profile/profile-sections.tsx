@@ -12,8 +12,11 @@ import {
   IdleTable,
   KernelTable,
   LauncherTable,
+  MemoryHolderTable,
+  MemoryKindTable,
   MemoryTable,
   OperatorTable,
+  SequenceTable,
   type TableProps,
 } from './profile-tables.tsx';
 import './profile.css';
@@ -74,6 +77,9 @@ export function ProfileSectionCards({ section, ...props }: TableProps & { readon
           <Card title="Kernels by phase" aside="in which the host launched them">
             <LauncherTable {...props} of="phases" title="Phase" empty="No kernels were recorded." />
           </Card>
+          <Card title="Frequent sequences" aside="that operators launch again and again: a fused kernel would replace one">
+            <SequenceTable {...props} />
+          </Card>
           <Card title="Copies and sets">
             <CopyTable profile={profile} />
           </Card>
@@ -88,6 +94,10 @@ export function ProfileSectionCards({ section, ...props }: TableProps & { readon
               <MemoryCurve key={`${memory.rank}/${memory.device}`} memory={memory} />
             ))}
             <MemoryTable profile={profile} />
+          </Card>
+          <Card title="At the peak" aside="categories as the parts of the program show them">
+            <MemoryKindTable {...props} />
+            <MemoryHolderTable {...props} />
           </Card>
           <Card title="Allocations" aside="by the operator that allocated">
             <AllocatorTable {...props} />

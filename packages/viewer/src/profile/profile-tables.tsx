@@ -5,11 +5,13 @@ import type {
   ProfileCopy,
   ProfileDevice,
   ProfileGroup,
+  ProfileHolder,
   ProfileIdle,
   ProfileKernel,
   ProfileLauncher,
   ProfileMemory,
   ProfileOp,
+  ProfileSequence,
   RunProfile,
 } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -186,6 +188,31 @@ export const CopyTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element
   />
 );
 
+export const SequenceTable = ({ profile, pageRows }: Omit<TableProps, 'onPlace'>): JSX.Element => (
+  <DataTable
+    caption={`Frequent sequences of kernels${ofRank(profile)}`}
+    columns={columnsOf<ProfileSequence>([
+      { key: 'op', title: 'Operator', sort: ({ op }) => op, show: ({ op }) => <span title={op}>{lineName(op)}</span> },
+      countColumn({ key: 'kernels', title: 'Kernels', hint: 'In one sequence', of: ({ kernels }) => kernels }),
+      countColumn({ key: 'count', title: 'Times', of: ({ count }) => count }),
+      timeColumn({ key: 'total', title: 'Total', hint: 'Of its kernels', of: ({ total }) => total }),
+      {
+        key: 'first',
+        title: 'First kernels',
+        sort: ({ first }) => first.join(),
+        show: ({ first, kernels }) => (
+          <span title={first.join('\n')}>{`${first.map((name) => lineName(name)).join(', ')}${kernels > first.length ? ', …' : ''}`}</span>
+        ),
+      },
+    ])}
+    rows={profile.sequences}
+    keyOf={({ op, first, kernels }) => JSON.stringify([op, first, kernels])}
+    order={{ by: 'total', direction: 'down' }}
+    {...paged(pageRows)}
+    empty="No operator launched the same sequence of kernels twice."
+  />
+);
+
 const causeText: Readonly<Record<ProfileIdle['cause'], string>> = {
   hostLate: 'host late',
   launch: 'launch',
@@ -262,6 +289,63 @@ export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
     pageRows={16}
     empty="No allocations were recorded."
     foot={profile.memoryLeftOut > 0 ? `and ${formatCount(profile.memoryLeftOut)} more` : undefined}
+  />
+);
+
+interface KindRow {
+  readonly rank: number;
+  readonly device: string;
+  readonly kind: string;
+  readonly bytes: number;
+  readonly share: number;
+}
+
+const placeColumns = <Row extends { readonly rank: number; readonly device: string; readonly kind: string }>(): readonly Column<Row>[] => [
+  { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
+  { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
+  { key: 'kind', title: 'Category', sort: ({ kind }) => kind, show: ({ kind }) => kind },
+];
+
+/** What the memory of each device was at its peak. */
+export const MemoryKindTable = ({ profile, pageRows }: Omit<TableProps, 'onPlace'>): JSX.Element => (
+  <DataTable
+    caption={`Memory at its peak by category${ofRank(profile)}`}
+    columns={columnsOf<KindRow>([
+      ...placeColumns<KindRow>(),
+      bytesColumn({ key: 'bytes', title: 'At the peak', of: ({ bytes }) => bytes }),
+      shareColumn({ key: 'share', title: 'Share', hint: 'Of the peak of its device', of: ({ share }) => share }),
+    ])}
+    rows={profile.memory.flatMap(({ rank, device, peak, kinds }) =>
+      kinds.map(([kind, bytes]): KindRow => ({ rank, device, kind, bytes, share: peak > 0 ? bytes / peak : 0 })),
+    )}
+    keyOf={({ rank, device, kind }) => `${rank}/${device}/${kind}`}
+    order={{ by: 'bytes', direction: 'down' }}
+    {...paged(pageRows)}
+    empty="No allocations were recorded."
+  />
+);
+
+interface HolderRow extends ProfileHolder {
+  readonly rank: number;
+  readonly device: string;
+}
+
+/** What held it: the ops that allocated what was live then. */
+export const MemoryHolderTable = ({ profile, pageRows }: Omit<TableProps, 'onPlace'>): JSX.Element => (
+  <DataTable
+    caption={`Memory at its peak by operator${ofRank(profile)}`}
+    columns={columnsOf<HolderRow>([
+      { key: 'name', title: 'Operator', sort: ({ name }) => name, show: ({ name }) => lineName(name) || '(outside of all)' },
+      ...placeColumns<HolderRow>(),
+      { key: 'place', title: 'Part of the program', sort: ({ place }) => place, show: ({ place }) => place },
+      bytesColumn({ key: 'bytes', title: 'At the peak', of: ({ bytes }) => bytes }),
+      countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
+    ])}
+    rows={profile.memory.flatMap(({ rank, device, holders }) => holders.map((holder): HolderRow => ({ ...holder, rank, device })))}
+    keyOf={({ rank, device, kind, place, name }) => JSON.stringify([rank, device, kind, place, name])}
+    order={{ by: 'bytes', direction: 'down' }}
+    {...paged(pageRows)}
+    empty="What was live at the peak was allocated before the recording."
   />
 );
 
