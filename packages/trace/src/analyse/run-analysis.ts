@@ -121,8 +121,18 @@ export class RunAnalysisSink implements TraceSink {
     this.#all.lane(lane);
   }
 
+  /** Each kind goes only to the sinks that take it. */
   event(event: TraceEvent): void {
-    this.#all.event(event);
+    const { kind } = event;
+    if (kind === 'collective') this.#parts.event(event);
+    else if (kind === 'step') this.#steps.event(event);
+    else if (kind === 'rpc') this.#rpcs.event(event);
+    else if (kind === 'span' || kind === 'instant') this.#ops.event(event);
+    this.#openWork.event(event);
+    if (kind === 'instant') return;
+    this.#blame.event(event);
+    if (kind === 'span' || kind === 'step' || kind === 'collective') this.#gpus.event(event);
+    if (kind === 'collective') this.#deviceBlame.event(event);
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -72,6 +72,8 @@ export class StepBlameSink implements TraceSink {
   readonly #parts: CollectiveParts;
   readonly #ownsParts: boolean;
   readonly #processes = new Map<number, Process>();
+  /** The same by process index. */
+  readonly #byIndex: (Process | undefined)[] = [];
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
   /** Names of phases, in order of first appearance. */
@@ -111,7 +113,9 @@ export class StepBlameSink implements TraceSink {
         cpuWaits: [],
         steps: 0,
       };
-      this.#processes.set(about.index, { ...process, lastEnd: Number.NaN });
+      const begun: Process = { ...process, lastEnd: Number.NaN };
+      this.#processes.set(about.index, begun);
+      this.#byIndex[about.index] = begun;
     }
   }
 
@@ -125,7 +129,7 @@ export class StepBlameSink implements TraceSink {
 
   event(event: TraceEvent): void {
     if (this.#ownsParts) this.#parts.event(event);
-    const process = this.#processes.get(event.lane.process.index);
+    const process = this.#byIndex[event.lane.process.index];
     if (process === undefined) return;
     if (event.kind === 'span') this.#span(process, event);
     else if (event.kind === 'collective') this.#collective(process, event);
@@ -197,14 +201,15 @@ export class StepBlameSink implements TraceSink {
 
   #span(process: Process, { lane, state, start, length, name, category }: TraceEvent): void {
     if (state === 'open') return;
-    if (lane.kind === 'thread' && (process.steps < learningSteps || this.#phases.has(name))) {
+    const isThread = lane.kind === 'thread';
+    if (isThread && (process.steps < learningSteps || (this.#phases.size > 0 && this.#phases.has(name)))) {
       if (process.spans.length < limits.blameSpansPendingMax) {
         process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name, from: start, until: start + length });
       }
     }
     process.exposed.span(lane, category, start, start + length);
     // A span begun in an earlier batch comes late: its place among the others is lost.
-    if (lane.kind === 'thread' && state === 'whole') process.ops.span(lane.index, name, start, start + length);
+    if (isThread && state === 'whole') process.ops.span(lane.index, name, start, start + length);
   }
 
   #collective(process: Process, event: TraceEvent): void {

@@ -98,12 +98,14 @@ export class ArgumentIndex {
     const { columns } = this.#batch.tables.ops;
     const text = (index: number): string => this.#batch.strings[index] as string;
     const signature = text(columns.signature[op] as number);
-    const values = new Map<string, string | number>(signature === '' ? [] : this.#signatures.arguments(signature));
-    if (this.#countOf('spans', row) > 0) {
+    const values = new Map<string, string | number>();
+    if (signature !== '') for (const [key, value] of this.#signatures.arguments(signature)) values.set(key, value);
+    const count = this.#countOf('spans', row);
+    if (count > limits.argumentsPerEventMax) {
       const given = new Map<string, string | number>();
       this.#addGiven('spans', row, given);
       for (const [key, value] of given) values.set(key, value);
-    }
+    } else if (count > 0) this.#addGiven('spans', row, values, Number.POSITIVE_INFINITY);
     const sequence = columns.sequence[op] as number;
     if (sequence > 0) values.set('Sequence number', sequence);
     // Kineto numbers threads from 1, with 0 for none; of a rank's threads only one is known.
@@ -122,13 +124,13 @@ export class ArgumentIndex {
   }
 
   /** Adds what the program gave; returns how many arguments there was no room for. */
-  #addGiven(table: TableName, row: number, values: Map<string, string | number>): number {
+  #addGiven(table: TableName, row: number, values: Map<string, string | number>, valuesMax: number = limits.argumentsPerEventMax): number {
     const { firsts, rows } = this.#given.get(table) as RowsByOwner;
     const { strings, tables } = this.#batch;
     const { numberArguments, stringArguments } = tables;
     let leftOut = 0;
     for (let at = firsts[row] as number; at < (firsts[row + 1] as number); at++) {
-      if (values.size >= limits.argumentsPerEventMax) {
+      if (values.size >= valuesMax) {
         leftOut++;
         continue;
       }
