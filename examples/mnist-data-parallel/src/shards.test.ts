@@ -1,6 +1,7 @@
-// The digits of each rank.
+// The digits of each rank, and how their file is read.
 
 import { expect, test } from 'vitest';
+import { inkBytes } from './digits.ts';
 import { batchesOf, shuffled } from './shards.ts';
 
 const numbers = Uint32Array.from({ length: 8000 }, (_, i) => i);
@@ -32,4 +33,16 @@ test('more ranks than digits can feed is an error, not an epoch without steps', 
   expect(() => batchesOf(numbers, { rank: 0, worldSize: 300, batchSize: 32 })).toThrow(
     'Cannot train on 300 ranks: one step takes 9600 digits, and there are 8000',
   );
+});
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+test('every pixel that the package may hold is the byte that JSON.parse gives', () => {
+  const pixels = Array.from({ length: 1001 }, (_, thousandths) => thousandths / 1000);
+  const json = JSON.stringify({ data: pixels });
+  expect([...inkBytes(bytesOf(json))]).toEqual((JSON.parse(json) as { data: number[] }).data.map((ink) => Math.round(ink * 255)));
+});
+
+test.each(['{"data":[0,1e-3]}', '{"data":[0,-1]}', '{"data":[0, 1]}', '{"data":[0,1', '{}'])('%s is no file of digits', (json) => {
+  expect(() => inkBytes(bytesOf(json))).toThrow('the file of the package mnist must be');
 });
