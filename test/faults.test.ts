@@ -12,8 +12,9 @@ import { decodeBatchHeader, type LiveMessage } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-faults-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -32,7 +33,7 @@ interface RankReport {
 
 async function reportOf(run: string, out = directory): Promise<{ ranks: RankReport[]; findings: unknown[]; trace: string }> {
   const trace = join(directory, `${run}.pftrace`);
-  const result = await runCommand(['merge', join(out, run), '-o', trace, '--json']);
+  const result = await runLine(['merge', join(out, run), '-o', trace, '--json']);
   if (result.code !== 0) throw new Error(`merge ended with ${result.code}: ${result.stderr}`);
   return JSON.parse(result.stdout);
 }
