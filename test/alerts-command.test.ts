@@ -11,6 +11,7 @@ import { Random } from '@ranktrace/trace/simulate';
 import { afterAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const out = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
 afterAll(() => rmSync(out, { recursive: true }));
@@ -84,7 +85,7 @@ describe('ranktrace alerts', () => {
       const config = { ...defaultConfig(), capture: undefined, outputs: [] };
       const rules = { ...config.rules, off: ['rank_stopped', 'hang'] as const };
       await using aggregator = await startAggregator({ out, config: { ...config, rules } });
-      const nothing = await runCommand(['alerts', '--url', aggregator.address]);
+      const nothing = await runLine(['alerts', '--url', aggregator.address]);
       expect(nothing).toMatchObject({ code: 0, stdout: 'no alerts\n' });
       const printed = next(aggregator);
       const training = train(aggregator);
@@ -96,20 +97,20 @@ describe('ranktrace alerts', () => {
       expect(await (await fetch(`${aggregator.address}/v1/alerts?run=other`)).json()).toEqual({ alerts: [] });
       const view = (await pageOf(aggregator)).findings;
       expect(view[0]).toMatchObject({ severity: 'alert', kind: 'step_time', text: fired.summary, ranks: [1] });
-      const data = await runCommand(['alerts', '--url', aggregator.address, '--run', 'night', '--json']);
+      const data = await runLine(['alerts', '--url', aggregator.address, '--run', 'night', '--json']);
       expect((JSON.parse(data.stdout) as { alerts: Alert[] }).alerts[0]?.id).toBe(fired.id);
       training.next();
     }
     // The ranks ended in good order.
-    const stored = await runCommand(['alerts', join(out, 'night')]);
+    const stored = await runLine(['alerts', join(out, 'night')]);
     expect(stored.stderr).toBe('');
     expect(stored.stdout).toMatch(
       /^fired +state +severity +rule +run +what\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +resolved +critical +step_time +night +steps are 1\d\.\d % slower since step \d+: .*; rank 1 \(a\.example\), in forward\n {2}cause: straggler: rank 1 works 1\d\.\d\d ms more per step.*\n {2}resolved: .*, the run ended\n1 alerts, 0 firing\n$/,
     );
     expect(stored.code).toBe(0);
-    expect((await runCommand(['alerts', out, '--json'])).code).toBe(0);
+    expect((await runLine(['alerts', out, '--json'])).code).toBe(0);
     // The report has the fault once, with the alert.
-    const reported = JSON.parse((await runCommand(['report', join(out, 'night'), '--json'])).stdout);
+    const reported = JSON.parse((await runLine(['report', join(out, 'night'), '--json'])).stdout);
     const printed = reported.findings.map(({ kind, ranks, alerts }: { kind: string; ranks: number[]; alerts?: string[] }) => [
       kind,
       ranks,

@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-commands-'));
 const steps = (count: number, ms: number): string[] => ['--', process.execPath, 'test/programs/steps.mjs', `${count}`, `${ms}`];
@@ -351,7 +352,7 @@ describe('ranktrace merge, table and dump', () => {
   it('merge writes every format, by extension', async () => {
     for (const name of ['a.pftrace', 'a.pftrace.gz', 'a.json', 'a.json.gz', 'a.txt', 'a.txt.gz']) {
       const path = join(directory, name);
-      const { code, stdout, stderr } = await runCommand(['merge', short, '-o', path]);
+      const { code, stdout, stderr } = await runLine(['merge', short, '-o', path]);
       expect(code, stderr).toBe(0);
       expect(stdout).toContain(path);
     }
@@ -361,18 +362,18 @@ describe('ranktrace merge, table and dump', () => {
   });
 
   it('table sorts and limits', async () => {
-    const { stdout } = await runCommand(['table', short, '--sort', 'calls', '--limit', '2', '--json']);
+    const { stdout } = await runLine(['table', short, '--sort', 'calls', '--limit', '2', '--json']);
     const rows = JSON.parse(stdout) as { key: string; kind: string; count: number; selfNs: number }[];
     expect(rows).toHaveLength(3);
     expect(rows[0]?.count).toBeGreaterThanOrEqual(rows[1]?.count as number);
-    const all = JSON.parse((await runCommand(['table', short, '--json'])).stdout) as typeof rows;
+    const all = JSON.parse((await runLine(['table', short, '--json'])).stdout) as typeof rows;
     const [total] = all.splice(-1);
     expect(total).toEqual(rows[2]);
     expect(total).toMatchObject({ key: 'Total', kind: 'total' });
     const spans = all.filter(({ kind }) => kind !== 'step');
     expect(total?.count).toBe(spans.reduce((sum, { count }) => sum + count, 0));
     expect(total?.selfNs).toBe(spans.reduce((sum, { selfNs }) => sum + selfNs, 0));
-    const text = await runCommand(['table', short, '--limit', '2']);
+    const text = await runLine(['table', short, '--limit', '2']);
     expect(text.stdout).toMatch(/^name +kind +calls +total +self +self % +avg$/m);
     expect(text.stdout).toMatch(/more: --limit/);
   });
@@ -392,29 +393,29 @@ describe('ranktrace merge, table and dump', () => {
   });
 
   it('dump --batches lists what is stored', async () => {
-    const { stdout } = await runCommand(['dump', '--batches', short]);
+    const { stdout } = await runLine(['dump', '--batches', short]);
     expect(stdout).toMatch(/^run short {2}rank 0 {2}incarnation \S+ {2}batch \d {2}\d+ B {2}watermark \d+ ns .*spans \d+/m);
     expect(stdout.match(/ last /g)).toHaveLength(2);
   });
 
   it('merge leaves nothing behind when it cannot finish', async () => {
     const path = join(directory, 'no-such-directory', 'x.pftrace');
-    expect((await runCommand(['merge', short, '-o', path])).code).toBe(2);
+    expect((await runLine(['merge', short, '-o', path])).code).toBe(2);
     expect(existsSync(join(directory, 'no-such-directory'))).toBe(false);
   });
 
   it('names the runs of a directory that holds several', async () => {
-    const { code, stderr } = await runCommand(['table', directory]);
+    const { code, stderr } = await runLine(['table', directory]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/holds \d+ runs: name one with --run, of .*"short"/);
-    expect((await runCommand(['table', directory, '--run', 'short'])).code).toBe(0);
+    expect((await runLine(['table', directory, '--run', 'short'])).code).toBe(0);
   });
 });
 
 describe('ranktrace doctor', () => {
   it('checks this machine and a real NATS server', async () => {
     await using server = await startNatsServer();
-    const { stdout, code } = await runCommand(['doctor', '--out', join(directory, 'not-yet'), '--nats', server.url, '--json']);
+    const { stdout, code } = await runLine(['doctor', '--out', join(directory, 'not-yet'), '--nats', server.url, '--json']);
     const checks = JSON.parse(stdout) as { name: string; state: string; text: string }[];
     expect(checks.map((check) => check.name)).toEqual(['node', 'clock', 'output', 'gpu', 'tfjs', 'nats']);
     expect(checks.find((check) => check.name === 'nats')).toMatchObject({ state: 'ok' });
@@ -424,13 +425,13 @@ describe('ranktrace doctor', () => {
   });
 
   it('fails when the output directory is a file', async () => {
-    const { stdout, code } = await runCommand(['doctor', '--out', join(repository, 'package.json')]);
+    const { stdout, code } = await runLine(['doctor', '--out', join(repository, 'package.json')]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^output +failed +.*package\.json" is not a directory/m);
   });
 
   it('fails when NATS is not there', async () => {
-    const { stdout, code } = await runCommand(['doctor', '--nats', 'nats://127.0.0.1:9', '--out', directory]);
+    const { stdout, code } = await runLine(['doctor', '--nats', 'nats://127.0.0.1:9', '--out', directory]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^nats +failed +.*nats:\/\/127\.0\.0\.1:9/m);
   });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-devices-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -77,11 +78,11 @@ it('a report says on what ranks computed, and it and every table what the times 
   expect(stdout).toContain(computed);
   expect(stdout).toMatch(/^\[rank 0\] times of ops: host dispatch/m);
   const run = join(out, 'gpus');
-  const report = await runCommand(['report', run]);
+  const report = await runLine(['report', run]);
   for (const text of [computed, times, 'memory used of a GPU: what processes have reserved']) expect(report.stdout).toContain(text);
-  expect((await runCommand(['table', run])).stdout).toMatch(new RegExp(`^${times}`));
-  expect((await runCommand(['table', run, '--rank', '1'])).stdout).toContain(times);
-  const { ranks } = JSON.parse((await runCommand(['report', run, '--json'])).stdout);
+  expect((await runLine(['table', run])).stdout).toMatch(new RegExp(`^${times}`));
+  expect((await runLine(['table', run, '--rank', '1'])).stdout).toContain(times);
+  const { ranks } = JSON.parse((await runLine(['report', run, '--json'])).stdout);
   expect(ranks[1].device).toMatchObject({ 'gpu.1': 'NVIDIA H100 80GB HBM3', 'tf.op_times': 'host dispatch' });
 });
 

@@ -8,12 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { openBatchLog, RunStore, writeTrace } from '@ranktrace/aggregator';
-import { decodeBatchHeader } from '@ranktrace/protocol';
+import { decodeBatchHeader, type LiveMessage } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-faults-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -32,7 +33,7 @@ interface RankReport {
 
 async function reportOf(run: string, out = directory): Promise<{ ranks: RankReport[]; findings: unknown[]; trace: string }> {
   const trace = join(directory, `${run}.pftrace`);
-  const result = await runCommand(['merge', join(out, run), '-o', trace, '--json']);
+  const result = await runLine(['merge', join(out, run), '-o', trace, '--json']);
   if (result.code !== 0) throw new Error(`merge ended with ${result.code}: ${result.stderr}`);
   return JSON.parse(result.stdout);
 }
@@ -58,6 +59,17 @@ async function kill9(service: StartedCommand): Promise<void> {
 /** A busy machine delivers late: ranks wait for it at their end. */
 const patient = { RANKTRACE_EXIT_DEADLINE_MS: '120000' };
 
+/** Resolves when the service has the first steps of every rank: the run is in its middle, however long its start takes. */
+async function trained(service: StartedCommand): Promise<void> {
+  const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
+  const furthestBehind = async (): Promise<number> => {
+    const { runs } = (await (await fetch(`${address}/status`)).json()) as LiveMessage;
+    const ranks = runs.flatMap((run) => run.ranks);
+    return ranks.length < 4 ? -1 : Math.min(...ranks.map(({ step }) => step));
+  };
+  await expect.poll(furthestBehind, { timeout: 120_000, interval: 50 }).toBeGreaterThan(0);
+}
+
 describe('the example over NATS', () => {
   it('loses and doubles nothing when nats-server is killed and restarted mid-run', async () => {
     await using server = await startNatsServer();
@@ -70,7 +82,7 @@ describe('the example over NATS', () => {
       RANKTRACE_RUN: 'broker',
       RANKTRACE_SPOOL_DIRECTORY: spool,
     });
-    await setTimeout(3000);
+    await trained(service);
     await server.kill9();
     await setTimeout(1500);
     await server.restart();
@@ -94,7 +106,7 @@ describe('the example over NATS', () => {
       RANKTRACE_RUN: 'service',
       RANKTRACE_SPOOL_DIRECTORY: spool,
     });
-    await setTimeout(3000);
+    await trained(first);
     await kill9(first);
     await setTimeout(1000);
     const second = serve();

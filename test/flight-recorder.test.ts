@@ -9,7 +9,7 @@ import { decodeBatch } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 let directory: string;
 
@@ -95,9 +95,9 @@ async function pulled(aggregator: Aggregator, url: string, ask: () => Promise<vo
   const lives = () => aggregator.status().runs.find(({ run }) => run === 'quiet')?.ranks ?? [];
   await until('the last batches', () => lives().length === 2 && lives().every(({ ended, missing }) => ended && missing === 0));
   const stored = join(directory, 'out', 'quiet');
-  const merged = await runCommand(['merge', stored, '-o', join(directory, 'quiet.txt'), '--json']);
+  const merged = await runLine(['merge', stored, '-o', join(directory, 'quiet.txt'), '--json']);
   expect(merged.stderr).toBe('');
-  const dump = await runCommand(['dump', stored]);
+  const dump = await runLine(['dump', stored]);
   return { report: JSON.parse(merged.stdout) as Report, asked, detail: detailIn(aggregator), dump: dump.stdout };
 }
 
@@ -164,7 +164,7 @@ test('a rank that fails sends what its flight recorder holds, and one that ends 
     };
     const [rank] = await startRanks(1, ['--input-type=module', '-e', program], environment);
     expect(await rank?.ended).toMatchObject({ code: Number(code) });
-    const merged = await runCommand(['merge', out, '-o', join(directory, `${code}.txt`), '--json']);
+    const merged = await runLine(['merge', out, '-o', join(directory, `${code}.txt`), '--json']);
     return (JSON.parse(merged.stdout) as Report).ranks[0]?.counts.span ?? 0;
   };
   expect(await spans('3')).toBe(40);

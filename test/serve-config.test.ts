@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { startRanks } from './setup/rank-programs.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-config-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -16,10 +17,10 @@ const config = (text: string): string => {
 };
 
 it('--check-config says ok with 0, or every error with 2, and starts nothing', async () => {
-  const right = await runCommand(['serve', '--check-config', '--config', config('rules: { hang: false }\n')]);
+  const right = await runLine(['serve', '--check-config', '--config', config('rules: { hang: false }\n')]);
   expect(right).toMatchObject({ code: 0, stdout: 'ok\n', stderr: '' });
   const path = config('rules:\n  hnag: false\noutputs:\n  - type: pager\n');
-  const wrong = await runCommand(['serve', '--check-config', '--config', path]);
+  const wrong = await runLine(['serve', '--check-config', '--config', path]);
   expect(wrong).toMatchObject({ code: 2, stdout: '' });
   expect(wrong.stderr.trim().split('\n')).toEqual([
     expect.stringContaining(`${path}:2: rules.hnag is not known here: allowed are step_time, `),
@@ -28,14 +29,14 @@ it('--check-config says ok with 0, or every error with 2, and starts nothing', a
 });
 
 it('--check-config wants a file, and NATS where an output needs it', async () => {
-  expect(await runCommand(['serve', '--check-config'])).toMatchObject({
+  expect(await runLine(['serve', '--check-config'])).toMatchObject({
     code: 2,
     stderr: 'ranktrace: --check-config needs --config FILE\n',
   });
   const path = config('outputs: [{ type: nats }]\n');
-  const without = await runCommand(['serve', '--check-config', '--config', path]);
+  const without = await runLine(['serve', '--check-config', '--config', path]);
   expect(without).toMatchObject({ code: 2, stderr: `${path}: output "nats" needs NATS: name its servers with --nats\n` });
-  const named = await runCommand(['serve', '--check-config', '--config', path, '--nats', 'nats://localhost:4222']);
+  const named = await runLine(['serve', '--check-config', '--config', path, '--nats', 'nats://localhost:4222']);
   expect(named).toMatchObject({ code: 0, stdout: 'ok\n' });
 });
 
