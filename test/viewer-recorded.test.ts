@@ -113,7 +113,7 @@ describe('two runs', () => {
 describe('1024 ranks', () => {
   let view: ServedPage;
   beforeAll(async () => {
-    const options = ['--ranks', '1024', '--steps', '40', '--straggler', '700:backward:+60', '--tensor-parallel', '4', '--pipeline', '4'];
+    const options = ['--ranks', '1024', '--steps', '16', '--straggler', '700:backward:+60', '--tensor-parallel', '4', '--pipeline', '4'];
     const { code, stderr } = await runCommand(['simulate', '--out', directory, '--run', 'large', ...options]);
     if (code !== 0) throw new Error(stderr);
     view = await serve(join(directory, 'large'));

@@ -9,7 +9,7 @@ describe('npm run bench', () => {
   it('lists every benchmark with a line on --help', () => {
     const { status, stdout } = bench('--help');
     expect(status).toBe(0);
-    for (const name of ['recorder', 'overhead', 'wire', 'ingest', 'table', 'clock', 'merge', 'viewer', 'detect', 'soak']) {
+    for (const name of ['recorder', 'overhead', 'python', 'wire', 'ingest', 'table', 'clock', 'merge', 'viewer', 'detect', 'soak']) {
       expect(stdout).toMatch(new RegExp(`^ {2}${name} +\\S.{20,}$`, 'm'));
     }
   });
@@ -23,6 +23,6 @@ describe('npm run bench', () => {
   it('refuses a name that does not exist, and says which do', () => {
     const { status, stderr } = bench('wires');
     expect(status).toBe(2);
-    expect(stderr).toContain('there is no "wires"; there are recorder, overhead, wire,');
+    expect(stderr).toContain('there is no "wires"; there are recorder, overhead, python, wire,');
   });
 });

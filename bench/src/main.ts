@@ -23,6 +23,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: 'what profiling adds to a training step, against the same step without',
     run: async () => (await import('./overhead.ts')).overhead(),
   },
+  python: {
+    about: "ns that spans and steps of the Python client take of the training thread, against PyTorch's record_function",
+    run: async () => (await import('./python.ts')).python(),
+  },
   wire: {
     about: 'bytes per span sent and stored, against Kineto JSON, varint columns and msgpackr records',
     run: async () => (await import('./wire.ts')).wire(),

@@ -13,12 +13,12 @@ import { HeldMemory, memoryPlace } from './held-memory.ts';
 
 export interface OpSum {
   readonly name: string;
-  isOp: boolean;
-  calls: number;
-  total: number;
-  self: number;
-  longest: number;
-  longestAt: number;
+  readonly isOp: boolean;
+  readonly calls: number;
+  readonly total: number;
+  readonly self: number;
+  readonly longest: number;
+  readonly longestAt: number;
 }
 
 export interface AllocationSum {
@@ -88,45 +88,97 @@ const otherCategories: ReadonlySet<string> = new Set(['python_function', 'cuda_r
 /** c10::DeviceType of host memory (CPU, MKLDNN, IDEEP). */
 const hostTypes: ReadonlySet<number> = new Set([0, 2, 5]);
 
-interface Frame {
-  readonly sum: OpSum | undefined;
-  readonly end: number;
-}
+/** Columns of an op's sums; one op's lie together, since events of many ranks take turns. */
+const field = { calls: 0, total: 1, self: 2, longest: 3, longestAt: 4 } as const;
+const fields = 5;
 
 class Rank implements RankOps {
   readonly process: TraceProcess;
-  readonly ops = new Map<string, OpSum>();
   readonly memory = new Map<string, MemorySum>();
   readonly allocators = new Map<string, AllocationSum>();
   readonly rest = { calls: 0, self: 0 };
+  /** By name: the op's number, in order of first appearance. */
+  readonly #rows = new Map<string, number>();
+  readonly #isOp: boolean[] = [];
+  #sums = new Float64Array(64 * fields);
 
   constructor(process: TraceProcess) {
     this.process = process;
   }
 
-  opOf(name: string, isOp: boolean): OpSum | undefined {
-    let sum = this.ops.get(name);
-    if (sum === undefined) {
-      if (this.ops.size >= limits.opNamesPerRankMax) return undefined;
-      sum = { name, isOp, calls: 0, total: 0, self: 0, longest: -1, longestAt: 0 };
-      this.ops.set(name, sum);
+  /** Adds a call; returns the op's number, -1 beyond the limit. */
+  add(name: string, isOp: boolean, start: number, length: number): number {
+    const row = this.#rows.get(name) ?? this.#addRow(name);
+    if (row < 0) {
+      this.rest.calls++;
+      this.rest.self += length;
+      return row;
     }
-    sum.isOp ||= isOp;
-    return sum;
+    if (isOp) this.#isOp[row] = true;
+    const sums = this.#sums;
+    const at = row * fields;
+    sums[at + field.calls] = (sums[at + field.calls] as number) + 1;
+    sums[at + field.total] = (sums[at + field.total] as number) + length;
+    sums[at + field.self] = (sums[at + field.self] as number) + length;
+    if (length > (sums[at + field.longest] as number)) {
+      sums[at + field.longest] = length;
+      sums[at + field.longestAt] = start;
+    }
+    return row;
   }
+
+  /** Takes the time of a call inside of it from an op's own. */
+  inside(row: number, length: number): void {
+    const at = row * fields + field.self;
+    this.#sums[at] = (this.#sums[at] as number) - length;
+  }
+
+  get ops(): ReadonlyMap<string, OpSum> {
+    return new Map([...this.#rows].map(([name, row]) => [name, this.#sumOf(name, row)]));
+  }
+
+  #sumOf(name: string, row: number): OpSum {
+    const value = (of: keyof typeof field): number => this.#sums[row * fields + field[of]] as number;
+    const [calls, total, self, longest, longestAt] = [value('calls'), value('total'), value('self'), value('longest'), value('longestAt')];
+    return { name, isOp: this.#isOp[row] as boolean, calls, total, self, longest, longestAt };
+  }
+
+  #addRow(name: string): number {
+    const row = this.#rows.size;
+    if (row >= limits.opNamesPerRankMax) return -1;
+    this.#rows.set(name, row);
+    this.#isOp.push(false);
+    if ((row + 1) * fields > this.#sums.length) {
+      const wider = new Float64Array(2 * this.#sums.length);
+      wider.set(this.#sums);
+      this.#sums = wider;
+    }
+    this.#sums[row * fields + field.longest] = -1;
+    return row;
+  }
+}
+
+/** A lane's open spans, outermost first. */
+interface Stack {
+  readonly rank: Rank | undefined;
+  readonly ends: number[];
+  /** Numbers of ops, -1 for one beyond the limit. */
+  readonly rows: number[];
+  readonly names: string[];
 }
 
 export class OpSumsSink implements TraceSink {
   readonly #ranks = new Map<number, Rank>();
-  /** By lane index: open spans, outermost first. */
-  readonly #stacks: Frame[][] = [];
+  /** By lane index. */
+  readonly #stacks: (Stack | undefined)[] = [];
 
   begin({ processes }: TraceHeader): void {
     for (const process of processes) this.#ranks.set(process.index, new Rank(process));
   }
 
   lane(lane: TraceLane): void {
-    while (this.#stacks.length <= lane.index) this.#stacks.push([]);
+    while (this.#stacks.length <= lane.index) this.#stacks.push(undefined);
+    this.#stacks[lane.index] ??= { rank: this.#ranks.get(lane.process.index), ends: [], rows: [], names: [] };
   }
 
   event(event: TraceEvent): void {
@@ -139,24 +191,17 @@ export class OpSumsSink implements TraceSink {
     if (event.kind !== 'span' || lane.kind !== 'thread' || event.state !== 'whole' || event.isAsync || otherCategories.has(category))
       return;
     const stack = this.#stackAt(lane, event.start);
-    const rank = this.#ranks.get(lane.process.index);
-    const sum = rank?.opOf(event.name, opCategories.has(category));
+    const { rank, ends, rows, names } = stack;
     if (rank === undefined) return;
-    const around = stack.at(-1);
-    if (around?.sum !== undefined) around.sum.self -= event.length;
-    if (sum === undefined) {
-      rank.rest.calls++;
-      rank.rest.self += event.length;
-    } else {
-      sum.calls++;
-      sum.total += event.length;
-      sum.self += event.length;
-      if (event.length > sum.longest) {
-        sum.longest = event.length;
-        sum.longestAt = event.start;
-      }
-    }
-    if (stack.length < limits.opDepthMax) stack.push({ sum, end: event.start + event.length });
+    const { name, start, length } = event;
+    const depth = rows.length;
+    const around = depth === 0 ? -1 : (rows[depth - 1] as number);
+    if (around >= 0) rank.inside(around, length);
+    const row = rank.add(name, opCategories.has(category), start, length);
+    if (depth >= limits.opDepthMax) return;
+    ends.push(start + length);
+    rows.push(row);
+    names.push(name);
   }
 
   end(): void {}
@@ -167,9 +212,14 @@ export class OpSumsSink implements TraceSink {
   }
 
   /** Open spans of a lane at `time`. */
-  #stackAt(lane: TraceLane, time: number): Frame[] {
-    const stack = this.#stacks[lane.index] as Frame[];
-    while (stack.length > 0 && (stack[stack.length - 1] as Frame).end <= time) stack.pop();
+  #stackAt(lane: TraceLane, time: number): Stack {
+    const stack = this.#stacks[lane.index] as Stack;
+    const { ends } = stack;
+    while (ends.length > 0 && (ends[ends.length - 1] as number) <= time) {
+      ends.pop();
+      stack.rows.pop();
+      stack.names.pop();
+    }
     return stack;
   }
 
@@ -191,10 +241,11 @@ export class OpSumsSink implements TraceSink {
       of = { device, allocations: 0, peak: 0, peakAt: start, net: 0, reserved: 0, curve: new PeakCurve(), held: new HeldMemory() };
       rank.memory.set(device, of);
     }
-    const stack = this.#stackAt(lane, start);
-    const place = memoryPlace(stack.map(({ sum }) => sum?.name ?? ''));
+    const { rows, names } = this.#stackAt(lane, start);
+    const known = names.map((name, depth) => ((rows[depth] as number) < 0 ? '' : name));
+    const place = memoryPlace(known);
     if ((bytes as number) > 0) {
-      const name = stack.at(-1)?.sum?.name ?? '';
+      const name = known.at(-1) ?? '';
       addAllocation(rank, name, start, device, bytes as number);
       of.held.allocate(address as number, bytes as number, name, place);
       of.allocations++;

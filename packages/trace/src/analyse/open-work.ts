@@ -9,7 +9,8 @@
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
-import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
+import { CollectiveParts } from '../blame/collective-parts.ts';
+import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessPlace, ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
@@ -80,10 +81,8 @@ interface Life {
 const everyone = 'world';
 
 export class OpenWorkSink implements TraceSink {
-  readonly #matcher = new CollectiveMatcher((matched) => {
-    // Collectives reported before the end are over, or their rank has restarted.
-    if (this.#ending) this.#addOpen(matched);
-  });
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   /** By `TraceProcess.index`. */
   #lives: Life[] = [];
   /** The newest life of each rank. */
@@ -95,7 +94,22 @@ export class OpenWorkSink implements TraceSink {
   #ending = false;
   #collectives: OpenCollective[] = [];
 
-  begin({ processes, worldSize }: TraceHeader): void {
+  /** `parts`: collectives of the same merge; default its own. */
+  constructor(parts?: CollectiveParts) {
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
+    this.#parts.listen({
+      // Collectives reported before the end are over, or their rank has restarted.
+      onMatched: (matched) => {
+        if (this.#ending) this.#addOpen(matched);
+      },
+      onEnding: (totals) => this.#endOf(totals),
+    });
+  }
+
+  begin(header: TraceHeader): void {
+    if (this.#ownsParts) this.#parts.begin(header);
+    const { processes, worldSize } = header;
     this.#worldSize = worldSize;
     for (const process of processes) {
       const life: Life = { process, open: new Map(), lastStep: undefined, until: Number.NEGATIVE_INFINITY, ended: false, place: undefined };
@@ -108,17 +122,22 @@ export class OpenWorkSink implements TraceSink {
   lane(): void {}
 
   event(event: TraceEvent): void {
+    if (this.#ownsParts) this.#parts.event(event);
     const life = this.#lives[event.lane.process.index];
     if (life === undefined) return;
     const end = event.start + event.length;
     if (end > life.until) life.until = end;
     if (event.kind === 'step') life.lastStep = { step: event.step, end: traceTime(end) };
-    if (event.kind === 'collective') this.#addPart(event);
     if (event.state === 'open') this.#open(life, event);
     else if (event.state === 'close') this.#close(life, event);
   }
 
   end(totals: readonly ProcessTotals[]): void {
+    if (this.#ownsParts) this.#parts.end(totals);
+  }
+
+  #endOf(totals: readonly ProcessTotals[]): void {
+    const unrecorded: AddedPart[] = [];
     for (const { process, until, ended, place } of totals) {
       const life = this.#lives[process.index];
       if (life === undefined) continue;
@@ -126,11 +145,18 @@ export class OpenWorkSink implements TraceSink {
       if (until !== undefined) life.until = until;
       if (this.#current.get(process.rank) !== life) continue;
       life.place = place;
-      this.#addUnrecorded(life);
+      const part = unrecordedPart(life);
+      if (part !== undefined) unrecorded.push(part);
     }
+    this.#ending = unrecorded.length === 0;
+    if (this.#ending) return;
+    const matcher = this.#parts.fork((matched) => {
+      if (this.#ending) this.#addOpen(matched);
+    });
+    for (const part of unrecorded) matcher.add(part);
     this.#ending = true;
-    this.#matcher.end();
-    this.#collectives.sort((a, b) => sinceOf(a) - sinceOf(b));
+    matcher.end();
+    this.#ending = false;
   }
 
   get summary(): OpenWorkSummary {
@@ -139,7 +165,7 @@ export class OpenWorkSink implements TraceSink {
     return {
       until: Number.isFinite(until) ? traceTime(until) : undefined,
       ranks: lives.filter(({ ended }) => !ended).map(openRank),
-      collectives: this.#collectives,
+      collectives: this.#collectives.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
       collectivesLeftOut: this.#collectivesLeftOut,
       spansLeftOut: this.#leftOut,
     };
@@ -172,21 +198,6 @@ export class OpenWorkSink implements TraceSink {
     }
   }
 
-  #addPart({ lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes }: TraceEvent): void {
-    const { index: member, rank } = lane.process;
-    const exit = state === 'open' ? undefined : start + length;
-    if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
-    else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
-  }
-
-  /** Adds the collective that a rank reports to be in, if its span was not recorded. */
-  #addUnrecorded({ process: { index: member, rank }, open, place }: Life): void {
-    if (place?.collective === undefined) return;
-    const { op, group, sequence, since } = place.collective;
-    for (const { event } of open.values()) if (event.kind === 'collective' && event.start === since && event.name === op) return;
-    this.#matcher.add({ member, rank, op, group, sequence, peer: -1, bytes: 0, entry: since, exit: undefined });
-  }
-
   /** Whether the rank has been in that collective, or a later one, by its own report. */
   #hasEntered(rank: number, group: string, sequence: number): boolean {
     return (this.#current.get(rank)?.place?.entered.get(group) ?? -1) >= sequence;
@@ -216,6 +227,14 @@ export class OpenWorkSink implements TraceSink {
     }
     this.#collectives.push({ group, sequence, op, pair, inside, left: inOrder([...left]), missing: inOrder(absent) });
   }
+}
+
+/** The collective that a rank reports to be in, if its span was not recorded. */
+function unrecordedPart({ process: { index: member, rank }, open, place }: Life): AddedPart | undefined {
+  if (place?.collective === undefined) return undefined;
+  const { op, group, sequence, since } = place.collective;
+  for (const { event } of open.values()) if (event.kind === 'collective' && event.start === since && event.name === op) return undefined;
+  return { member, rank, op, group, sequence, peer: -1, bytes: 0, entry: since, exit: undefined };
 }
 
 const aroundMax = 64;

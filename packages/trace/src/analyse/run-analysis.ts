@@ -6,6 +6,7 @@
 import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import type { BlameFinding } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
+import { CollectiveParts } from '../blame/collective-parts.ts';
 import { costText, findingCostOf } from '../blame/fault-cost.ts';
 import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
@@ -80,9 +81,10 @@ export class RunAnalysisSink implements TraceSink {
   readonly #isLive: boolean;
   readonly #since: TraceTime | undefined;
   readonly #steps = new StepSummarySink();
-  readonly #waiting = new WaitingSink();
+  readonly #parts = new CollectiveParts();
+  readonly #waiting = new WaitingSink(this.#parts);
   readonly #rpcs = new RpcSink();
-  readonly #openWork = new OpenWorkSink();
+  readonly #openWork = new OpenWorkSink(this.#parts);
   readonly #blame: RunBlameSink;
   readonly #gpus = new GpuSink();
   readonly #deviceBlame: GpuBlameSink;
@@ -95,9 +97,19 @@ export class RunAnalysisSink implements TraceSink {
   constructor({ isLive = false, since, beginning }: RunAnalysisOptions) {
     this.#isLive = isLive;
     this.#since = since;
-    this.#blame = new RunBlameSink({ beginning, onStep: (...of) => this.#measures.host(...of) });
-    this.#deviceBlame = new GpuBlameSink(this.#gpus);
-    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, this.#gpus, this.#deviceBlame, this.#ops);
+    this.#blame = new RunBlameSink({ beginning, onStep: (...of) => this.#measures.host(...of), parts: this.#parts });
+    this.#deviceBlame = new GpuBlameSink(this.#gpus, this.#parts);
+    this.#all = teeSink(
+      this.#parts,
+      this.#steps,
+      this.#waiting,
+      this.#rpcs,
+      this.#openWork,
+      this.#blame,
+      this.#gpus,
+      this.#deviceBlame,
+      this.#ops,
+    );
   }
 
   begin(header: TraceHeader): void {
@@ -109,8 +121,18 @@ export class RunAnalysisSink implements TraceSink {
     this.#all.lane(lane);
   }
 
+  /** Each kind goes only to the sinks that take it. */
   event(event: TraceEvent): void {
-    this.#all.event(event);
+    const { kind } = event;
+    if (kind === 'collective') this.#parts.event(event);
+    else if (kind === 'step') this.#steps.event(event);
+    else if (kind === 'rpc') this.#rpcs.event(event);
+    else if (kind === 'span' || kind === 'instant') this.#ops.event(event);
+    this.#openWork.event(event);
+    if (kind === 'instant') return;
+    this.#blame.event(event);
+    if (kind === 'span' || kind === 'step' || kind === 'collective') this.#gpus.event(event);
+    if (kind === 'collective') this.#deviceBlame.event(event);
   }
 
   end(totals: readonly ProcessTotals[]): void {

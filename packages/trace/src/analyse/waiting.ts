@@ -10,9 +10,10 @@
 // Some rank is always last, and computing hides waits, so this does not decide which rank is to blame (blame/blame.ts).
 
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import { CollectiveMatcher, type MatchedCollective } from '../match/collective-matcher.ts';
-import { collectiveTiming } from '../match/collective-timing.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { CollectiveParts } from '../blame/collective-parts.ts';
+import type { MatchedCollective } from '../match/collective-matcher.ts';
+import type { CollectiveTiming } from '../match/collective-timing.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 
 /** A rank in those of its collectives that have a known last rank. */
 export interface WaitingOfRank {
@@ -35,28 +36,29 @@ interface Rank {
 }
 
 export class WaitingSink implements TraceSink {
-  readonly #matcher = new CollectiveMatcher((matched) => this.#count(matched));
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   readonly #ranks = new Map<number, Rank>();
-  #processes: ReadonlyMap<number, TraceProcess> = new Map();
 
-  begin({ processes }: TraceHeader): void {
-    this.#processes = new Map(processes.map((process) => [process.index, process]));
+  /** `parts`: collectives of the same merge; default its own. */
+  constructor(parts?: CollectiveParts) {
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
+    this.#parts.listen({ onMatched: (matched, timing) => this.#count(matched, timing) });
+  }
+
+  begin(header: TraceHeader): void {
+    if (this.#ownsParts) this.#parts.begin(header);
   }
 
   lane(): void {}
 
-  event({ kind, lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes }: TraceEvent): void {
-    if (kind !== 'collective') return;
-    const { index: member, rank } = lane.process;
-    if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
-    else {
-      const exit = state === 'whole' ? start + length : undefined;
-      this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
-    }
+  event(event: TraceEvent): void {
+    if (this.#ownsParts) this.#parts.event(event);
   }
 
-  end(): void {
-    this.#matcher.end();
+  end(totals: readonly ProcessTotals[]): void {
+    if (this.#ownsParts) this.#parts.end(totals);
   }
 
   /** By rank, the longest waited for first. */
@@ -66,10 +68,9 @@ export class WaitingSink implements TraceSink {
       .sort((a, b) => b.waitedFor - a.waitedFor || a.rank - b.rank);
   }
 
-  #count(matched: MatchedCollective): void {
-    const { parts, missing, pair } = matched;
-    if (pair !== undefined || missing.length > 0 || parts.length < 2) return;
-    const { lastIn, waiting, time, entrySkew } = collectiveTiming(matched, (member) => this.#processes.get(member));
+  #count({ parts, pair }: MatchedCollective, timing: CollectiveTiming | undefined): void {
+    if (pair !== undefined || timing === undefined || parts.length < 2) return;
+    const { lastIn, waiting, time, entrySkew } = timing;
     if (lastIn === undefined) return;
     const wait = waiting.reduce((sum, waited) => sum + waited, 0) / (parts.length - 1);
     for (const [place, { rank }] of parts.entries()) if (rank !== lastIn) this.#rank(rank).waits += waiting[place] as number;

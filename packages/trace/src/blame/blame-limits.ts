@@ -15,6 +15,8 @@ export const blameLimits = {
   blameSpansPendingMax: 4096,
   /** Collectives of one process since its last step; further ones count as work like any other. */
   blameCollectivesPerStepMax: 16_384,
+  /** Collectives of all processes that came without their end; the ends of further ones may stay unknown. */
+  blameCollectivesOpenMax: 65_536,
   /** Stretches of one collective in which nothing else ran; further ones count as work. */
   blameExposedMax: 64,
   /** Threads of one process with lines that are known to be theirs; of a further one, phases on several lines are placed from one of them. */

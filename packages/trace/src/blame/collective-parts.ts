@@ -1,48 +1,86 @@
-// Each rank's parts of collectives, with their meetings: set when the other ranks' parts have come.
+// Each rank's parts of collectives, matched once for all analyses of a merge, with their meetings: set when the other ranks' parts have come.
+//
+//   event ─► part ─► matcher ─► matched collective, timed once ─► waits, open work
+//             │                                            └────► meeting of each part
+//             └─► blame of hosts, blame of devices
+//
+// A sink that is given none has one of its own, and passes its events on to it.
 
 import { pairOf } from '@ranktrace/protocol';
-import type { MatchedCollective } from '../match/collective-matcher.ts';
-import { CollectiveMatcher } from '../match/collective-matcher.ts';
-import type { TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
+import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
+import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import { meetingOf } from './meeting-of.ts';
 import type { RawCollective } from './raw-steps.ts';
 
-export class CollectiveParts {
+export interface PartsListener {
+  /** A collective, or a send and its receive; `timing`: undefined where a part is missing. */
+  readonly onMatched?: (matched: MatchedCollective, timing: CollectiveTiming | undefined) => void;
+  /** Nothing more comes; pending collectives are matched next. */
+  readonly onEnding?: (totals: readonly ProcessTotals[]) => void;
+}
+
+type Part = RawCollective & CollectivePart;
+
+export class CollectiveParts implements TraceSink {
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
   readonly #processes = new Map<number, TraceProcess>();
-  /** By process, the parts that are open or unmatched. */
-  readonly #waiting = new Map<number, Map<string, RawCollective>>();
+  readonly #listeners: PartsListener[] = [];
+  /** Parts that came without their end. */
+  readonly #open = new Map<string, Part>();
   /** Ranks that met in groups smaller than the world: they reveal equal work if no metadata does. */
   readonly #groups = new Map<string, Set<number>>();
   /** Sends by `from to`. */
   readonly #sends = new Set<string>();
   #worldSize = 0;
+  #part: Part | undefined;
+
+  listen(listener: PartsListener): void {
+    this.#listeners.push(listener);
+  }
 
   begin({ processes, worldSize }: TraceHeader): void {
     this.#worldSize = worldSize;
     for (const process of processes) this.#processes.set(process.index, process);
   }
 
-  /** Takes a rank's part; returns it where it begins. `isKept` false: other ranks need it, and nobody looks at it here. */
-  add(event: TraceEvent, isKept: boolean): RawCollective | undefined {
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    this.#part = undefined;
+    if (event.kind !== 'collective') return;
     const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
     const { index: member, rank } = lane.process;
-    const key = keyOf(sequence, start, group, pairOf(rank, peer, op));
-    const exit = state === 'open' ? undefined : start + length;
+    const key = state === 'whole' ? '' : openKey(member, sequence, start, group, pairOf(rank, peer, op));
     if (state === 'close') {
-      const open = this.#waiting.get(member)?.get(key);
-      if (open !== undefined) open.exit = exit;
+      const open = this.#open.get(key);
+      this.#open.delete(key);
       this.#matcher.close(member, group, sequence, peer, op, start + length);
-      return undefined;
+      if (open !== undefined) open.exit ??= start + length;
+      return;
     }
-    const raw = isKept ? this.#keep(member, key, { lane: lane.index, entry: start, exit, size: sizeOf(event) }) : undefined;
-    this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
-    return raw;
+    const exit = state === 'open' ? undefined : start + length;
+    const about = { lane: lane.index, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined, size: sizeOf(event) };
+    const part: Part = { member, rank, op, bytes, entry: start, exit, ...about };
+    if (exit === undefined) this.#keepOpen(key, part);
+    this.#part = part;
+    this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit }, part);
   }
 
-  end(): void {
+  end(totals: readonly ProcessTotals[]): void {
+    for (const { onEnding } of this.#listeners) onEnding?.(totals);
     this.#matcher.end();
+  }
+
+  /** The part that began with the last event; undefined where that was none. */
+  get part(): RawCollective | undefined {
+    return this.#part;
+  }
+
+  /** A matcher with all that is pending; what is added to it changes nothing here. */
+  fork(onMatched: (matched: MatchedCollective) => void): CollectiveMatcher {
+    return this.#matcher.fork(onMatched);
   }
 
   /** The ranks of each group, in a job with sends: they form a stage. A rank without a group that exchanges sends with another is a stage of its own. */
@@ -53,44 +91,40 @@ export class CollectiveParts {
     return [...this.#groups.values(), ...alone];
   }
 
-  #keep(member: number, key: string, part: Pick<RawCollective, 'lane' | 'entry' | 'exit' | 'size'>): RawCollective {
-    const raw: RawCollective = { ...part, meeting: undefined, waitedUntil: part.entry, lag: undefined, exposed: undefined };
-    let waiting = this.#waiting.get(member);
-    if (waiting === undefined) {
-      waiting = new Map();
-      this.#waiting.set(member, waiting);
-    }
-    waiting.set(key, raw);
-    // The matcher never reports those that it gave up.
-    if (waiting.size > limits.blameCollectivesPerStepMax) waiting.delete(waiting.keys().next().value as string);
-    return raw;
+  #keepOpen(key: string, part: Part): void {
+    this.#open.set(key, part);
+    if (this.#open.size > limits.blameCollectivesOpenMax) this.#open.delete(this.#open.keys().next().value as string);
   }
 
   #meet(matched: MatchedCollective): void {
-    const met = meetingOf(matched, (member) => this.#processes.get(member));
-    const { sequence, group, pair, parts, missing } = matched;
+    const { group, pair, parts, missing } = matched;
     if (pair !== undefined) {
       if (this.#sends.size < limits.blamePhasesMax) this.#sends.add(pair.join(' '));
       // Where a recording begins, ranks may be missing from a collective of all.
-    } else if (parts.length > 1 && parts.length < this.#worldSize && missing.length === 0) {
-      const ranks = this.#groups.get(group) ?? new Set();
-      if (this.#groups.size < limits.blamePhasesMax || this.#groups.has(group)) this.#groups.set(group, ranks);
-      for (const { rank } of parts) ranks.add(rank);
+    } else if (parts.length > 1 && parts.length < this.#worldSize && missing.length === 0) this.#addGroup(group, parts);
+    const timing = missing.length > 0 ? undefined : collectiveTiming(matched, (member) => this.#processes.get(member));
+    const met = timing && meetingOf(matched, timing);
+    if (met !== undefined) {
+      for (const { part, waitedUntil, lag } of met.parts) {
+        const raw = part as Part;
+        // A rank that was not recorded, or is distrusted, may have come last.
+        if (pair === undefined && raw.size > parts.length) continue;
+        raw.meeting = met.meeting;
+        raw.waitedUntil = waitedUntil;
+        raw.lag = lag;
+      }
     }
-    for (const [place, { member, entry }] of parts.entries()) {
-      const waiting = this.#waiting.get(member);
-      const key = keyOf(sequence, entry, group, pair);
-      const raw = waiting?.get(key);
-      if (raw === undefined) continue;
-      waiting?.delete(key);
-      const part = met?.parts[place];
-      if (met === undefined || part === undefined) continue;
-      // A rank that was not recorded, or is distrusted, may have come last.
-      if (pair === undefined && raw.size > parts.length) continue;
-      raw.meeting = met.meeting;
-      raw.waitedUntil = part.waitedUntil;
-      raw.lag = part.lag;
+    for (const { onMatched } of this.#listeners) onMatched?.(matched, timing);
+  }
+
+  #addGroup(group: string, parts: readonly CollectivePart[]): void {
+    let ranks = this.#groups.get(group);
+    if (ranks === undefined) {
+      if (this.#groups.size >= limits.blamePhasesMax) return;
+      ranks = new Set();
+      this.#groups.set(group, ranks);
     }
+    for (const { rank } of parts) ranks.add(rank);
   }
 }
 
@@ -100,5 +134,5 @@ function sizeOf({ arguments: given }: TraceEvent): number {
 }
 
 /** A send and a collective of one group may have the same number, and begin at the same time. */
-const keyOf = (sequence: number, entry: number, group: string, pair: readonly [number, number] | undefined): string =>
-  `${sequence} ${entry} ${pair ?? ''} ${group}`;
+const openKey = (member: number, sequence: number, entry: number, group: string, pair: readonly [number, number] | undefined): string =>
+  `${member} ${sequence} ${entry} ${pair ?? ''} ${group}`;

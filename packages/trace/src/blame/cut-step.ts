@@ -44,19 +44,22 @@ export function cutStep(
 ): Piece[] {
   const end = Math.round(length);
   const at = (time: number): number => Math.min(end, Math.max(0, Math.round(time - start)));
-  const cuts = new Set([0, end]);
-  for (const { from, until } of placed) cuts.add(at(from)).add(at(until));
+  const cuts = [0, end];
+  for (const { from, until } of placed) cuts.push(at(from), at(until));
   for (const { entry, exit = Number.POSITIVE_INFINITY, waitedUntil, exposed } of collectives) {
-    cuts.add(at(entry)).add(at(exit)).add(at(waitedUntil));
-    for (const [from, until] of exposed ?? []) cuts.add(at(from)).add(at(until));
+    cuts.push(at(entry), at(exit), at(waitedUntil));
+    for (const [from, until] of exposed ?? []) cuts.push(at(from), at(until));
   }
-  const times = [...cuts].sort((a, b) => a - b);
+  const times = Float64Array.from(cuts)
+    .sort()
+    .filter((time, place, all) => place === 0 || time !== all[place - 1]);
   const entering = [...collectives].sort((a, b) => a.entry - b.entry);
   const phases = [...placed].sort((a, b) => a.from - b.from || b.until - a.until);
   const pieces: Piece[] = [];
   let active: StepCollective[] = [];
   let [nextEntry, nextPhase] = [0, 0];
-  for (const [index, from] of times.entries()) {
+  for (let index = 0; index < times.length; index++) {
+    const from = times[index] as number;
     active = leaveAt(active, from, at, end, pieces, length + start);
     for (let next = entering[nextEntry]; next !== undefined && at(next.entry) <= from; next = entering[++nextEntry]) {
       if (next.entry >= start && next.meeting !== undefined && next.entry <= start + length)
@@ -87,6 +90,7 @@ function leaveAt(
   pieces: Piece[],
   stepEnd: number,
 ): StepCollective[] {
+  if (active.length === 0) return active;
   return active.filter(({ exit, meeting, lag }) => {
     if (exit === undefined || at(exit) > time || (exit > stepEnd && time === end)) return true;
     if (meeting !== undefined && lag !== undefined) pieces.push({ kind: 'leave', meeting, lag });

@@ -5,8 +5,7 @@
 
 import { collectiveKind, isBarrierLike } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
-import { collectiveTiming } from '../match/collective-timing.ts';
-import type { TraceProcess } from '../model/trace-sink.ts';
+import type { CollectiveTiming } from '../match/collective-timing.ts';
 import type { Meeting } from './blame-window.ts';
 
 export interface MeetingPart {
@@ -19,11 +18,10 @@ export interface MeetingPart {
 /** Undefined if a part is missing, or a rank is still inside. */
 export function meetingOf(
   matched: MatchedCollective,
-  processOf: (member: number) => TraceProcess | undefined,
+  { epsilon }: Pick<CollectiveTiming, 'epsilon'>,
 ): { readonly meeting: Meeting; readonly parts: readonly MeetingPart[] } | undefined {
   const { parts, missing, pair, group, op: called } = matched;
   if (missing.length > 0 || (pair !== undefined && parts.length < 2) || parts.some(({ exit }) => exit === undefined)) return undefined;
-  const { epsilon } = collectiveTiming(matched, processOf);
   const op = collectiveKind(called) ?? called;
   const name = pair === undefined ? `${op} ${group}` : `send ${pair[0]} → ${pair[1]} ${group}`;
   const inside = parts.map(({ entry, exit }) => (exit as number) - entry);

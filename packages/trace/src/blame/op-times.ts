@@ -72,39 +72,62 @@ export class OpNames {
 
   /** The longest sums since the last call; undefined if there are none. */
   takeSums(): OpTimes | undefined {
+    if (this.#summed.length === 0) return undefined;
     const sums = this.#sums;
     const longest = this.#summed.sort((a, b) => (sums[b] as number) - (sums[a] as number)).slice(0, limits.blameOpsPerStepMax);
     const times = { ops: Uint16Array.from(longest), lengths: Float32Array.from(longest, (op) => sums[op] as number) };
     for (const op of this.#summed) sums[op] = 0;
     this.#summed = [];
-    return longest.length === 0 ? undefined : times;
+    return times;
   }
 }
 
-interface OpenOp {
-  readonly name: string;
-  readonly from: number;
-  readonly until: number;
-  /** ns of it spent in nested spans. */
-  inside: number;
+/** Ops as columns: an object for each would cost more than all else. */
+class Ops {
+  readonly names: string[] = [];
+  readonly from: number[] = [];
+  readonly until: number[] = [];
+  /** ns of each spent in nested spans. */
+  readonly inside: number[] = [];
+
+  get length(): number {
+    return this.names.length;
+  }
+
+  push(name: string, from: number, until: number, inside: number): void {
+    this.names.push(name);
+    this.from.push(from);
+    this.until.push(until);
+    this.inside.push(inside);
+  }
+
+  pop(): void {
+    this.names.pop();
+    this.from.pop();
+    this.until.pop();
+    this.inside.pop();
+  }
+
+  clear(): void {
+    this.names.length = this.from.length = this.until.length = this.inside.length = 0;
+  }
 }
 
 /** Collects the ops of one process; its spans come in order of start. */
 export class OpTimer {
-  readonly #lanes = new Map<number, OpenOp[]>();
-  #ended: OpenOp[] = [];
+  readonly #lanes = new Map<number, Ops>();
+  readonly #ended = new Ops();
+  /** The lane of the last span, mostly the next one's too. */
+  #lane = -1;
+  #open: Ops | undefined;
 
   span(lane: number, name: string, from: number, until: number): void {
-    let open = this.#lanes.get(lane);
-    if (open === undefined) {
-      if (this.#lanes.size >= limits.blameThreadsMax) return;
-      open = [];
-      this.#lanes.set(lane, open);
-    }
+    const open = lane === this.#lane ? this.#open : this.#openOf(lane);
+    if (open === undefined) return;
     this.#end(open, from);
-    const around = open.at(-1);
-    if (around !== undefined) around.inside += Math.min(until, around.until) - from;
-    if (open.length < limits.blameOpDepthMax) open.push({ name, from, until, inside: 0 });
+    const around = open.length - 1;
+    if (around >= 0) open.inside[around] = (open.inside[around] as number) + Math.min(until, open.until[around] as number) - from;
+    if (open.length < limits.blameOpDepthMax) open.push(name, from, until, 0);
   }
 
   /** Ops that ended by `until`, the end of a step, and are not its phases; undefined if none were recorded. */
@@ -115,8 +138,9 @@ export class OpTimer {
   ): OpTimes | undefined {
     for (const open of this.#lanes.values()) this.#end(open, until);
     const ended = this.#ended;
-    this.#ended = [];
-    for (const { name, from, until: end, inside } of ended) {
+    for (let at = 0; at < ended.length; at++) {
+      const name = ended.names[at] as string;
+      const from = ended.from[at] as number;
       let phase = otherPhase;
       let isPhase = false;
       for (const one of phases) {
@@ -124,15 +148,30 @@ export class OpTimer {
         isPhase ||= one.name === name;
       }
       const op = isPhase ? undefined : names.numberOf(phase, name);
-      if (op !== undefined) names.add(op, end - from - inside);
+      if (op !== undefined) names.add(op, (ended.until[at] as number) - from - (ended.inside[at] as number));
     }
+    ended.clear();
     return names.takeSums();
   }
 
-  #end(open: OpenOp[], time: number): void {
-    for (let last = open.at(-1); last !== undefined && last.until <= time; last = open.at(-1)) {
+  #openOf(lane: number): Ops | undefined {
+    let open = this.#lanes.get(lane);
+    if (open === undefined) {
+      if (this.#lanes.size >= limits.blameThreadsMax) return undefined;
+      open = new Ops();
+      this.#lanes.set(lane, open);
+    }
+    this.#lane = lane;
+    this.#open = open;
+    return open;
+  }
+
+  #end(open: Ops, time: number): void {
+    for (let last = open.length - 1; last >= 0 && (open.until[last] as number) <= time; last--) {
+      if (this.#ended.length < limits.blameOpsPendingMax) {
+        this.#ended.push(open.names[last] as string, open.from[last] as number, open.until[last] as number, open.inside[last] as number);
+      }
       open.pop();
-      if (this.#ended.length < limits.blameOpsPendingMax) this.#ended.push(last);
     }
   }
 }

@@ -50,15 +50,21 @@ export interface RawRanks {
 /** From this many steps with collectives on, steps without are left out. */
 const detailedStepsMin = 4;
 
-/**
- * `phases`: their names in order; `groups`: ranks that meet in parts of the world, for when only these reveal the stages; `cpuWaits`: see
- * `BlameRank.cpuWait`, by process index. Yields after each step.
- */
+export interface CutOptions {
+  /** Ranks that meet in parts of the world, for when only these reveal the stages. */
+  readonly groups: readonly ReadonlySet<number>[];
+  /** See `BlameRank.cpuWait`, by process index. */
+  readonly cpuWaits?: ReadonlyMap<number, number | undefined>;
+  /** Steps cut before, with the same phases and meetings; further ones are added. */
+  readonly known?: Map<RawStep, RankStep> | undefined;
+}
+
+/** `phases`: their names in order. Yields after each step. */
 export function* cutWindow(
   processes: readonly TraceProcess[],
   phases: readonly string[],
   raw: readonly RawRanks[],
-  { groups, cpuWaits }: { readonly groups: readonly ReadonlySet<number>[]; readonly cpuWaits?: ReadonlyMap<number, number | undefined> },
+  { groups, cpuWaits, known = new Map() }: CutOptions,
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
@@ -69,18 +75,26 @@ export function* cutWindow(
   const detailed = whole.filter(isDetailed);
   const basis = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0 ? 'pieces' : 'phases';
   const names = [...phases.filter((name) => name !== otherPhase), otherPhase];
-  const known = phaseRolesOf(processes);
-  const roles = names.map((name) => known.of(name));
+  const byName = phaseRolesOf(processes);
+  const roles = names.map((name) => byName.of(name));
   const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases')
     return { ranks, phases: names, roles, steps: phaseSteps(chosen, taking, names, roles), leftOut, basis, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
+  const cut = (raw: RawStep): RankStep => {
+    let rank = known.get(raw);
+    if (rank === undefined) {
+      rank = rankStep(raw, numbers, roles);
+      known.set(raw, rank);
+    }
+    return rank;
+  };
   const steps: BlameStep[] = [];
   for (const { step, ranks: byProcess } of chosen) {
     const follows = steps.at(-1)?.step === step - 1;
-    steps.push({ step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers, roles)) });
+    steps.push({ step, follows, ranks: taking.map((process) => cut(byProcess.get(process.index) as RawStep)) });
     yield;
   }
   return { ranks, phases: names, roles, steps, leftOut, basis, alignment };

@@ -70,6 +70,7 @@ export interface RunBlameOptions {
   /** The run's beginning, if the sink does not see it. */
   readonly beginning?: BlameLevels | undefined;
   readonly onStep?: StepBlameOptions['onStep'];
+  readonly parts?: StepBlameOptions['parts'];
 }
 
 export class RunBlameSink implements TraceSink {
@@ -86,8 +87,8 @@ export class RunBlameSink implements TraceSink {
   #time = 0;
   #windows = 0;
 
-  constructor({ beginning, onStep }: RunBlameOptions = {}) {
-    this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held), onStep });
+  constructor({ beginning, onStep, parts }: RunBlameOptions = {}) {
+    this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held), onStep, parts });
   }
 
   begin(header: TraceHeader): void {

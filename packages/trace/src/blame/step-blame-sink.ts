@@ -15,7 +15,7 @@ import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
-import type { BlameWindow } from './blame-window.ts';
+import type { BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { OpNames, OpTimer } from './op-times.ts';
@@ -52,6 +52,8 @@ export interface StepBlameOptions {
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
   /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
   readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
+  /** Collectives of the same merge, which they get before the sink; default its own. */
+  readonly parts?: CollectiveParts | undefined;
 }
 
 /** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
@@ -67,14 +69,19 @@ export class StepBlameSink implements TraceSink {
   readonly #onForget: StepBlameOptions['onForget'];
   readonly #onStep: StepBlameOptions['onStep'];
   #roles: PhaseRoles | undefined;
-  readonly #parts = new CollectiveParts();
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   readonly #processes = new Map<number, Process>();
+  /** The same by process index. */
+  readonly #byIndex: (Process | undefined)[] = [];
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
   /** Names of phases, in order of first appearance. */
   readonly #phases = new Set<string>();
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
+  /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
+  #cutSteps: Map<RawStep, RankStep> | undefined;
   #pieces = 0;
   #forgotten = 0;
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
@@ -82,7 +89,9 @@ export class StepBlameSink implements TraceSink {
   #header: TraceHeader | undefined;
   readonly #opNames = new OpNames();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep, parts }: StepBlameOptions = {}) {
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
     this.#stepsMax = stepsMax;
     this.#beginning = beginning;
     this.#onForget = onForget;
@@ -92,7 +101,7 @@ export class StepBlameSink implements TraceSink {
   begin(header: TraceHeader): void {
     this.#header = header;
     this.#roles = phaseRolesOf(header.processes);
-    this.#parts.begin(header);
+    if (this.#ownsParts) this.#parts.begin(header);
     for (const about of header.processes) {
       const process = {
         about,
@@ -104,7 +113,9 @@ export class StepBlameSink implements TraceSink {
         cpuWaits: [],
         steps: 0,
       };
-      this.#processes.set(about.index, { ...process, lastEnd: Number.NaN });
+      const begun: Process = { ...process, lastEnd: Number.NaN };
+      this.#processes.set(about.index, begun);
+      this.#byIndex[about.index] = begun;
     }
   }
 
@@ -117,7 +128,8 @@ export class StepBlameSink implements TraceSink {
   }
 
   event(event: TraceEvent): void {
-    const process = this.#processes.get(event.lane.process.index);
+    if (this.#ownsParts) this.#parts.event(event);
+    const process = this.#byIndex[event.lane.process.index];
     if (process === undefined) return;
     if (event.kind === 'span') this.#span(process, event);
     else if (event.kind === 'collective') this.#collective(process, event);
@@ -126,7 +138,8 @@ export class StepBlameSink implements TraceSink {
   }
 
   end(): void {
-    this.#parts.end();
+    if (this.#ownsParts) this.#parts.end([]);
+    this.#cutSteps = new Map();
   }
 
   /** The last steps, as far as all ranks have reported them. */
@@ -188,20 +201,21 @@ export class StepBlameSink implements TraceSink {
 
   #span(process: Process, { lane, state, start, length, name, category }: TraceEvent): void {
     if (state === 'open') return;
-    if (lane.kind === 'thread' && (process.steps < learningSteps || this.#phases.has(name))) {
+    const isThread = lane.kind === 'thread';
+    if (isThread && (process.steps < learningSteps || (this.#phases.size > 0 && this.#phases.has(name)))) {
       if (process.spans.length < limits.blameSpansPendingMax) {
         process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name, from: start, until: start + length });
       }
     }
     process.exposed.span(lane, category, start, start + length);
     // A span begun in an earlier batch comes late: its place among the others is lost.
-    if (lane.kind === 'thread' && state === 'whole') process.ops.span(lane.index, name, start, start + length);
+    if (isThread && state === 'whole') process.ops.span(lane.index, name, start, start + length);
   }
 
   #collective(process: Process, event: TraceEvent): void {
     const { lane, state, start, length, name: op } = event;
-    const raw = this.#parts.add(event, process.collectives.length < limits.blameCollectivesPerStepMax);
-    if (raw !== undefined) {
+    const raw = this.#parts.part;
+    if (raw !== undefined && process.collectives.length < limits.blameCollectivesPerStepMax) {
       process.collectives.push(raw);
       process.exposed.collective(lane, raw);
     }
@@ -222,7 +236,8 @@ export class StepBlameSink implements TraceSink {
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
-    const spans = process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases?.has(name));
+    const spans =
+      phases === undefined ? [] : process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases.has(name));
     const collectives = process.collectives.filter(({ entry, exit = Number.POSITIVE_INFINITY }) => entry < end && exit > start);
     process.spans = process.spans.filter(({ until }) => until > end);
     process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
@@ -281,7 +296,7 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits });
+    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits, known: this.#cutSteps });
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 

@@ -9,7 +9,7 @@
 //
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
-import { edgeKinds, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
+import { edgeKindNumber, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
@@ -85,7 +85,7 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
     for (const part of parts) {
       const to = paths[part.rank] as RankPath;
       if (part === last || !to.has(part.row)) continue;
-      graph.add(edgeKinds.indexOf('kernel'), from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
+      graph.add(edgeKindNumber.kernel, from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
     }
   }
   return graph.edges === 0 ? undefined : yield* summed(graph, paths, bases, ranks, step, matched);

@@ -24,6 +24,8 @@ import { threadTurns, walkNested } from './thread-turns.ts';
 
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
+/** Index into `edgeKinds`. */
+export const edgeKindNumber: Readonly<Record<EdgeKind, number>> = { op: 0, kernel: 1, launch: 2, gap: 3, dependency: 4, sync: 5 };
 
 /** The resource that bounds an edge of the path. */
 export const pathBounds = ['cpu', 'compute', 'communication', 'gap', 'launch', 'none'] as const;
@@ -56,6 +58,8 @@ const backwardName = /autograd/;
 const blockingCalls: ReadonlySet<string> = new Set([
   ...['cudaDeviceSynchronize', 'cudaStreamSynchronize', 'cudaEventQuery', 'cudaEventSynchronize', 'cudaMemcpy'],
 ]);
+
+const isBlockingCall = (name: string): boolean => blockingCalls.has(name);
 
 /** The path through events of the host that begin between `from` and `until`, and the work that they launched; undefined without any. */
 export function criticalPath(work: RankWork, from: number, until: number): CriticalPath | undefined {
@@ -94,6 +98,11 @@ export class RankPath {
   readonly #graph: PathGraph;
   readonly #work: RankWork;
   readonly #hosts: number;
+  readonly #works: number;
+  readonly #hostStart: Float64Array;
+  readonly #hostEnd: Float64Array;
+  readonly #workStart: Float64Array;
+  readonly #workEnd: Float64Array;
   readonly #base: number;
   readonly #lastIn: Float64Array | undefined;
   /** The threads whose pauses count. */
@@ -110,6 +119,11 @@ export class RankPath {
     this.#graph = graph;
     this.#work = work;
     this.#hosts = work.host.length;
+    this.#works = work.work.length;
+    this.#hostStart = work.host.columns.start;
+    this.#hostEnd = work.host.columns.end;
+    this.#workStart = work.work.columns.start;
+    this.#workEnd = work.work.columns.end;
     this.#base = base;
     this.#lastIn = lastIn;
     this.#begin = from;
@@ -130,7 +144,7 @@ export class RankPath {
   /** Whether a node of the graph is the begin or the end of device work. */
   isWork(node: number): boolean {
     const row = (node - this.#base) >> 1;
-    return row >= this.#hosts && row < this.#hosts + this.#work.work.length;
+    return row >= this.#hosts && row < this.#hosts + this.#works;
   }
 
   /** Whether a node of the graph is the begin of the stretch. */
@@ -172,6 +186,20 @@ export class RankPath {
       weight,
       name: this.#nameOf(kind, from - this.#base, to - this.#base),
     };
+  }
+
+  /** The bound of an edge of the graph that begins in this rank. */
+  boundOf(edge: number): PathBound {
+    const graph = this.#graph;
+    const kind = edgeKinds[graph.kindOf(edge)] as EdgeKind;
+    return this.#boundOf(kind, graph.nodeAt(graph.fromOf(edge)) - this.#base, graph.weightOf(edge));
+  }
+
+  /** The name of an edge of the graph that begins in this rank. */
+  nameOf(edge: number): number {
+    const graph = this.#graph;
+    const [from, to] = [graph.nodeAt(graph.fromOf(edge)), graph.nodeAt(graph.toOf(edge))];
+    return this.#nameOf(edgeKinds[graph.kindOf(edge)] as EdgeKind, from - this.#base, to - this.#base);
   }
 
   /**
@@ -233,10 +261,11 @@ export class RankPath {
 
   #time(node: number): number {
     const row = node >> 1;
-    const { host, work } = this.#work;
-    if (row === this.#hosts + work.length) return this.#begin;
-    const [{ columns }, at] = row < this.#hosts ? [host, row] : [work, row - this.#hosts];
-    return ((node & 1) === 0 ? columns.start[at] : columns.end[at]) as number;
+    const isEnd = (node & 1) === 1;
+    if (row < this.#hosts) return (isEnd ? this.#hostEnd[row] : this.#hostStart[row]) as number;
+    const at = row - this.#hosts;
+    if (at === this.#works) return this.#begin;
+    return (isEnd ? this.#workEnd[at] : this.#workStart[at]) as number;
   }
 
   /** Nodes are this rank's own, without the base. */
@@ -246,7 +275,7 @@ export class RankPath {
       if (this.#syncs.has(key)) return;
       this.#syncs.add(key);
     }
-    this.#graph.add(edgeKinds.indexOf(kind), this.#base + from, this.#base + to, weight);
+    this.#graph.add(edgeKindNumber[kind], this.#base + from, this.#base + to, weight);
   }
 
   #addThreads(): void {
@@ -294,7 +323,9 @@ export class RankPath {
     let last = -1;
     let lastTop = hasPauses ? nodesOf(this.#work) - 1 : -1;
     let depth = 0;
-    const isNode = (row: number): boolean => host.columns.kind[row] === hostKind.op || host.columns.kind[row] === hostKind.call;
+    const { kind, name } = host.columns;
+    const isBlocking = names.matching(isBlockingCall);
+    const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
     const enter = (row: number): void => {
       if (!isNode(row)) return;
       const other = depth === 0 ? turns.get(row) : undefined;
@@ -308,9 +339,9 @@ export class RankPath {
       if (!isNode(row)) return;
       depth--;
       const end = 2 * row + 1;
-      if (last >= 0) this.#add('op', last, end, blockingCalls.has(names.text(host.columns.name[row] as number)) ? 0 : undefined);
-      if (depth === 0) [last, lastTop] = [-1, end];
-      else last = end;
+      if (last >= 0) this.#add('op', last, end, isBlocking[name[row] as number] === 1 ? 0 : undefined);
+      last = depth === 0 ? -1 : end;
+      if (depth === 0) lastTop = end;
     };
     walkNested(rows, host.columns, enter, leave);
   }

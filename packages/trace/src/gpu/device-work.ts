@@ -119,6 +119,7 @@ export class RankWork {
   readonly origin: bigint;
   #links: Links | undefined;
   #phases: readonly PhaseSpan[] | undefined;
+  #windows: readonly WorkStep[] | undefined;
   readonly #unions = new Map<string, Intervals>();
 
   constructor(names: WorkNames, { htaCompatible = false, origin = 0n } = {}) {
@@ -209,6 +210,12 @@ export class RankWork {
     return at !== undefined && time < at.end ? at.name : 0;
   }
 
+  /** The window of each step on the devices (step-breakdown.ts), in order; disjoint. After `seal`. */
+  get windows(): readonly WorkStep[] {
+    this.#windows ??= stepWindows(this);
+    return this.#windows;
+  }
+
   /** Index into `steps` of the step at `time`, -1 outside of all. */
   stepAt(time: number): number {
     let low = 0;
@@ -260,6 +267,34 @@ export class RankWork {
     }
     return step;
   }
+}
+
+/** See `RankWork.windows`. */
+function stepWindows(work: RankWork): readonly WorkStep[] {
+  const { steps } = work;
+  if (steps.length === 0) return [];
+  const { start, end, kind } = work.work.columns;
+  const { step } = work.links;
+  const firsts = new Float64Array(steps.length).fill(Number.POSITIVE_INFINITY);
+  const lasts = new Float64Array(steps.length).fill(Number.NEGATIVE_INFINITY);
+  for (let row = 0; row < work.work.length; row++) {
+    const of = step[row] as number;
+    if (of < 0 || kind[row] === kindOf.sync) continue;
+    firsts[of] = Math.min(firsts[of] as number, start[row] as number);
+    lasts[of] = Math.max(lasts[of] as number, end[row] as number);
+  }
+  // Work of an earlier step, launched before the recording, may still run when the first step begins.
+  let before = (steps[0] as WorkStep).start;
+  for (let row = 0; row < work.work.length; row++) {
+    if ((step[row] as number) >= 0 || kind[row] === kindOf.sync) continue;
+    if ((end[row] as number) <= (firsts[0] as number) && Number.isFinite(firsts[0])) before = Math.max(before, end[row] as number);
+  }
+  return steps.map(({ number, start, end }, index) => {
+    const from = Math.max(before, start);
+    const until = Math.max(from, end, lasts[index] as number);
+    before = until;
+    return { number, start: from, end: until };
+  });
 }
 
 function lastAtOrBefore(spans: readonly PhaseSpan[], time: number): PhaseSpan | undefined {

@@ -22,7 +22,6 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
-import { stepWindows } from './step-breakdown.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
 const shareToJudgeAlone = 0.1;
@@ -40,29 +39,33 @@ const namedMax = 2;
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
 export class GpuBlameSink implements TraceSink {
   readonly #gpus: GpuSink;
-  readonly #parts = new CollectiveParts();
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   readonly #collectives = new Map<number, RawCollective[]>();
   readonly #names = new Map<RawCollective, string>();
   #header: TraceHeader | undefined;
   #count = 0;
 
-  constructor(gpus: GpuSink) {
+  /** `parts`: collectives of the same merge, which they get before the sink; default its own. */
+  constructor(gpus: GpuSink, parts?: CollectiveParts) {
     this.#gpus = gpus;
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
   }
 
   begin(header: TraceHeader): void {
     this.#header = header;
-    this.#parts.begin(header);
+    if (this.#ownsParts) this.#parts.begin(header);
   }
 
   lane(_lane: TraceLane): void {}
 
   event(event: TraceEvent): void {
     if (event.kind !== 'collective') return;
+    if (this.#ownsParts) this.#parts.event(event);
     const { process, kind } = event.lane;
-    const isKept = kind === 'stream' && this.#count < limits.gpuBlameCollectivesMax;
-    const raw = this.#parts.add(event, isKept);
-    if (raw === undefined) return;
+    const raw = this.#parts.part;
+    if (raw === undefined || kind !== 'stream' || this.#count >= limits.gpuBlameCollectivesMax) return;
     this.#count++;
     const of = this.#collectives.get(process.index);
     if (of === undefined) this.#collectives.set(process.index, [raw]);
@@ -70,8 +73,8 @@ export class GpuBlameSink implements TraceSink {
     this.#names.set(raw, `${event.name} ${event.group} ${event.bytes}`);
   }
 
-  end(_totals: readonly ProcessTotals[]): void {
-    this.#parts.end();
+  end(totals: readonly ProcessTotals[]): void {
+    if (this.#ownsParts) this.#parts.end(totals);
   }
 
   /** After the merge's end; undefined where not every rank with steps has device work, or nothing repeats. */
@@ -88,7 +91,7 @@ export class GpuBlameSink implements TraceSink {
     const collectivesOf = (index: number): readonly RawCollective[] =>
       (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
     const known = recorded.map(({ process, work }): DeviceRank => {
-      return { process, work, windows: stepWindows(work), collectives: collectivesOf(process.index) };
+      return { process, work, windows: work.windows, collectives: collectivesOf(process.index) };
     });
     const hasSteps = known.some(({ windows }) => windows.length > 0);
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));

@@ -140,8 +140,11 @@ export function tableOf<Line extends { readonly total: number }>(lines: Line[], 
 /** Sums over all kernels (work that is no copy, set or sync). */
 export function kernelTables(work: RankWork): KernelTables {
   const { columns, length } = work.work;
-  const { names, links, host } = work;
+  const { names, links } = work;
+  const { name: hostNames } = work.host.columns;
   const kernels: (KernelSum | undefined)[] = [];
+  const isCoreKernel = names.matching(usesTensorCores);
+  const isCoreOp = names.matching(isTensorCoreOp);
   const [ops, modules, phases] = [new Sums(), new Sums(), new Sums()];
   let [count, total, tensorCores, tensorCoreOps] = [0, 0, 0, 0];
   for (let row = 0; row < length; row++) {
@@ -150,21 +153,17 @@ export function kernelTables(work: RankWork): KernelTables {
     const start = columns.start[row] as number;
     const time = (columns.end[row] as number) - start;
     while (kernels.length <= name) kernels.push(undefined);
-    kernels[name] ??= emptySum(columns.class[row] as number, names.text(name));
+    kernels[name] ??= emptySum(columns.class[row] as number, isCoreKernel[name] === 1);
     const sum = kernels[name] as KernelSum;
     addKernel(work, sum, row, start, time);
     count++;
     total += time;
     if (sum.isTensorCore) tensorCores += time;
     const call = work.callOf(row);
-    const nameAt = (link: Uint32Array): number => {
-      const at = call < 0 ? 0 : (link[call] as number);
-      return at === 0 ? 0 : (host.columns.name[at - 1] as number);
-    };
-    const op = nameAt(links.op);
-    if (op !== 0 && isTensorCoreOp(names.text(op))) tensorCoreOps += time;
+    const op = nameAt(links.op, hostNames, call);
+    if (op !== 0 && isCoreOp[op] === 1) tensorCoreOps += time;
     ops.add(op, start, time, sum.isTensorCore);
-    modules.add(nameAt(links.module), start, time, sum.isTensorCore);
+    modules.add(nameAt(links.module, hostNames, call), start, time, sum.isTensorCore);
     phases.add(phaseOf(work, call), start, time, sum.isTensorCore);
   }
   const lines = kernels.flatMap((sum, name) => (sum === undefined ? [] : [lineOf(sum, names.text(name), total)]));
@@ -178,6 +177,12 @@ export function kernelTables(work: RankWork): KernelTables {
   };
 }
 
+/** Name of the span that a link of the call leads to, 0 for none. */
+function nameAt(link: Uint32Array, names: Uint32Array, call: number): number {
+  const at = call < 0 ? 0 : (link[call] as number);
+  return at === 0 ? 0 : (names[at - 1] as number);
+}
+
 /** The phase in which a call was made: that of the main thread, else the one on the call's own thread. */
 function phaseOf(work: RankWork, call: number): number {
   if (call < 0) return 0;
@@ -187,9 +192,9 @@ function phaseOf(work: RankWork, call: number): number {
   return around === 0 ? 0 : work.names.phase(work.host.columns.name[around - 1] as number);
 }
 
-const emptySum = (kernelClass: number, name: string): KernelSum => ({
+const emptySum = (kernelClass: number, isTensorCore: boolean): KernelSum => ({
   class: kernelClass,
-  isTensorCore: usesTensorCores(name),
+  isTensorCore,
   count: 0,
   total: 0,
   min: Number.POSITIVE_INFINITY,

@@ -39,6 +39,24 @@ export class PathGraph {
     return { kind: this.#kinds[edge] as number, from, to, weight: this.#weights[edge] as number };
   }
 
+  /** Number of an edge's kind. */
+  kindOf(edge: number): number {
+    return this.#kinds[edge] as number;
+  }
+
+  weightOf(edge: number): number {
+    return this.#weights[edge] as number;
+  }
+
+  /** Places of the nodes that an edge leads from and to. */
+  fromOf(edge: number): number {
+    return this.#from[edge] as number;
+  }
+
+  toOf(edge: number): number {
+    return this.#to[edge] as number;
+  }
+
   /** Edges of the longest path, in order; a weight below 0 counts as 0. */
   longest(): readonly number[] {
     const { length } = this.#nodes;
@@ -47,15 +65,20 @@ export class PathGraph {
     const through = new Int32Array(length).fill(-1);
     let [end, most] = [-1, Number.NEGATIVE_INFINITY];
     for (const node of this.#sorted(into)) {
-      let [best, by] = [0, -1];
+      let best = 0;
+      let by = -1;
       for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
         const edge = into.edges[at] as number;
         const far = (distance[this.#from[edge] as number] as number) + Math.max(0, this.#weights[edge] as number);
-        if (by < 0 || far > best) [best, by] = [far, edge];
+        if (by >= 0 && !(far > best)) continue;
+        best = far;
+        by = edge;
       }
       distance[node] = best;
       through[node] = by;
-      if (best > most) [end, most] = [node, best];
+      if (!(best > most)) continue;
+      end = node;
+      most = best;
     }
     const path: number[] = [];
     for (let by = through[end] ?? -1; by >= 0; by = through[this.#from[by] as number] as number) path.push(by);
@@ -137,7 +160,8 @@ function edgesBy(ends: readonly number[], nodes: number): EdgesBy {
   for (let node = 0; node < nodes; node++) firsts[node + 1] = (firsts[node + 1] as number) + (firsts[node] as number);
   const next = firsts.slice();
   const edges = new Uint32Array(ends.length);
-  for (const [edge, node] of ends.entries()) {
+  for (let edge = 0; edge < ends.length; edge++) {
+    const node = ends[edge] as number;
     const place = next[node] as number;
     edges[place] = edge;
     next[node] = place + 1;

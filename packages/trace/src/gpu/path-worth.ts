@@ -4,7 +4,7 @@
 //   rank 1   gemm ────┴► all are in ──► ends   a faster gemm on rank 1 alone gains no more than rank 0 allows
 
 import type { RankOfPath } from './cluster-path.ts';
-import { edgeKinds, type PathBound, pathBounds, type RankPath } from './critical-path.ts';
+import { edgeKindNumber, type PathBound, pathBounds, type RankPath } from './critical-path.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { PathGraph } from './path-graph.ts';
 import { type LaggedGraph, WhatIf } from './what-if.ts';
@@ -39,9 +39,14 @@ export interface WorthOptions {
   readonly path: readonly number[];
 }
 
+interface NamedPart {
+  readonly bound: PathBound;
+  readonly name: string | undefined;
+}
+
 /** Numbers of parts of the work: the bound, and a name where parts of one bound differ. */
 class Parts {
-  readonly all: { readonly bound: PathBound; readonly name: string | undefined }[] = [];
+  readonly all: NamedPart[] = [];
   readonly #known = new Map<number, number>();
 
   /** Number of a part, -1 for what bounds nothing. Ranks share their names. */
@@ -57,7 +62,7 @@ class Parts {
   }
 }
 
-/** The parts with most time on the path, and all of each bound, worth most first. Yields after each of them. */
+/** The parts with most time on the path, and all of each bound, worth most first. Yields after each pass over the graph. */
 export function* pathWorth(options: WorthOptions): Generator<void, readonly PathWorth[]> {
   const parts = new Parts();
   const { graph, path } = options;
@@ -67,52 +72,107 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
   const onPath = new Float64Array(parts.all.length);
   for (const edge of path) {
     const part = partOf(edge);
-    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.edge(edge).weight);
+    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.weightOf(edge));
   }
   const heaviest = parts.all.flatMap(({ name }, part) => (name !== undefined && (onPath[part] as number) > 0 ? [part] : []));
   heaviest.sort((a, b) => (onPath[b] as number) - (onPath[a] as number));
   const wanted = heaviest
     .slice(0, limits.gpuPathWorthMax)
-    .map((part) => ({ ...(parts.all[part] as PathWorth), has: (one: number) => one === part }));
+    .map((part) => ({ ...(parts.all[part] as NamedPart), isChanged: Uint8Array.from(parts.all, (_, one) => (one === part ? 1 : 0)) }));
   for (const bound of ['cpu', 'compute', 'communication', 'launch', 'gap'] as const) {
-    wanted.push({ ...({ bound, name: undefined } as PathWorth), has: (one) => parts.all[one]?.bound === bound });
+    wanted.push({ bound, name: undefined, isChanged: Uint8Array.from(parts.all, (part) => (part.bound === bound ? 1 : 0)) });
   }
-  const worth: PathWorth[] = [];
-  for (const { bound, name, has } of wanted) {
-    const time = onPath.reduce((sum, of, part) => (has(part) ? sum + of : sum), 0);
-    if (time > 0) {
-      const [savesAtHalf, savesAtZero] = [whatIf.saving(has, 0.5), whatIf.saving(has, 0)];
-      worth.push({ bound, name, onPath: time, savesAtHalf, savesAtZero });
-    }
-    yield;
-  }
-  return worth.sort((a, b) => b.savesAtHalf - a.savesAtHalf || b.onPath - a.onPath);
+  const timed = wanted
+    .map((part) => ({ ...part, onPath: onPath.reduce((sum, of, one) => (part.isChanged[one] === 1 ? sum + of : sum), 0) }))
+    .filter((part) => part.onPath > 0);
+  const saved = yield* whatIf.savings(timed.flatMap(({ isChanged }) => [0.5, 0].map((factor) => ({ isChanged, factor }))));
+  return timed
+    .map(({ bound, name, onPath: time }, at): PathWorth => {
+      return { bound, name, onPath: time, savesAtHalf: saved[2 * at] as number, savesAtZero: saved[2 * at + 1] as number };
+    })
+    .sort((a, b) => b.savesAtHalf - a.savesAtHalf || b.onPath - a.onPath);
 }
 
-/** A thread that does nothing until some time in the stretch, as autograd's, begins with what another thread of its rank did last before. */
-function addThreadStarts(
-  graph: PathGraph,
-  paths: readonly RankPath[],
-  rankOf: (node: number) => number,
-  times: readonly number[],
-  to: readonly number[],
-  add: (from: number, to: number, lag: number, part: number) => void,
-): void {
+/** Edges of a graph with room for `edgesMax` of them. */
+class LaggedEdges {
+  readonly #from: Uint32Array;
+  readonly #to: Uint32Array;
+  readonly #lags: Float64Array;
+  readonly #parts: Int32Array;
+  #length = 0;
+
+  constructor(edgesMax: number) {
+    this.#from = new Uint32Array(edgesMax);
+    this.#to = new Uint32Array(edgesMax);
+    this.#lags = new Float64Array(edgesMax);
+    this.#parts = new Int32Array(edgesMax);
+  }
+
+  add(from: number, to: number, lag: number, part: number): void {
+    const edge = this.#length++;
+    this.#from[edge] = from;
+    this.#to[edge] = to;
+    this.#lags[edge] = lag;
+    this.#parts[edge] = part;
+  }
+
+  get columns(): Pick<LaggedGraph, 'from' | 'to' | 'lags' | 'parts'> {
+    const length = this.#length;
+    return {
+      from: this.#from.subarray(0, length),
+      to: this.#to.subarray(0, length),
+      lags: this.#lags.subarray(0, length),
+      parts: this.#parts.subarray(0, length),
+    };
+  }
+}
+
+/**
+ * A thread that does nothing until some time in the stretch, as autograd's, begins with what another thread of its rank did last before. `ranks`:
+ * index of the rank of each place.
+ */
+function addThreadStarts({ graph, paths }: WorthOptions, ranks: Uint32Array, times: Float64Array, edges: LaggedEdges): void {
   const hasEdge = new Uint8Array(times.length);
-  for (const node of to) hasEdge[node] = 1;
+  for (const node of edges.columns.to) hasEdge[node] = 1;
   const hosts: number[][] = paths.map(() => []);
+  const first: number[][] = paths.map(() => []);
   for (let place = 0; place < graph.nodes; place++) {
     const node = graph.nodeAt(place);
-    const rank = rankOf(node);
-    if (paths[rank]?.isWork(node) === false) hosts[rank]?.push(place);
+    const rank = ranks[place] as number;
+    const path = paths[rank] as RankPath;
+    if (path.isWork(node)) continue;
+    hosts[rank]?.push(place);
+    if (hasEdge[place] === 0 && !path.isBegin(node)) first[rank]?.push(place);
   }
-  for (const [rank, places] of hosts.entries()) {
+  const isBefore = (a: number, b: number): boolean => {
+    const [timeA, timeB] = [times[a] as number, times[b] as number];
+    return timeA < timeB || (timeA === timeB && a < b);
+  };
+  for (const [rank, places] of first.entries()) {
     places.sort((a, b) => (times[a] as number) - (times[b] as number));
-    for (let at = 1; at < places.length; at++) {
-      const place = places[at] as number;
-      if (hasEdge[place] === 0 && paths[rank]?.isBegin(graph.nodeAt(place)) === false) add(places[at - 1] as number, place, 0, -1);
-    }
+    const before = lastBefore(hosts[rank] as number[], places, isBefore);
+    for (const [at, place] of places.entries()) if (before[at] !== undefined) edges.add(before[at], place, 0, -1);
   }
+}
+
+/** With more places than this, sorting all of them is faster than a scan for each. */
+const scannedMax = 16;
+
+/** For each of `places`, in order, the last one of `all` before it. */
+function lastBefore(all: number[], places: readonly number[], isBefore: (a: number, b: number) => boolean): (number | undefined)[] {
+  if (places.length <= scannedMax) {
+    return places.map((place) => {
+      let last: number | undefined;
+      for (const one of all) if (isBefore(one, place) && (last === undefined || isBefore(last, one))) last = one;
+      return last;
+    });
+  }
+  const sorted = all.sort((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
+  let at = 0;
+  return places.map((place) => {
+    while (at < sorted.length && isBefore(sorted[at] as number, place)) at++;
+    return sorted[at - 1];
+  });
 }
 
 interface PartedGraph extends LaggedGraph {
@@ -122,77 +182,71 @@ interface PartedGraph extends LaggedGraph {
 /** Edges between two yields. */
 const edgesPerYield = 8192;
 
-function* laggedGraph({ graph, paths, ranks, matched, rankOf }: WorthOptions, parts: Parts): Generator<void, PartedGraph> {
-  const [from, to, lags, ofPart]: [number[], number[], number[], number[]] = [[], [], [], []];
-  const add = (a: number, b: number, lag: number, part: number): void => {
-    from.push(a);
-    to.push(b);
-    lags.push(lag);
-    ofPart.push(part);
-  };
+function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, PartedGraph> {
+  const { graph, paths, ranks, matched, rankOf } = options;
   const { names } = (ranks[0] as RankOfPath).work;
+  const launches = paths.map((path) => path.launches());
+  const together = matched
+    .map((group) => group.filter(({ rank, row }) => paths[rank]?.has(row) === true))
+    .filter((inside) => inside.length > 1);
+  // Each place begins at most one thread.
+  const edgesMax = graph.edges + graph.nodes + sumOf(launches, ({ length }) => length) + sumOf(together, ({ length }) => 2 * length);
+  const edges = new LaggedEdges(edgesMax);
+  const ofPlace = Uint32Array.from({ length: graph.nodes }, (_, place) => rankOf(graph.nodeAt(place)));
+  const times = new Float64Array(graph.nodes + together.length);
+  const isEnd = new Uint8Array(times.length);
+  for (let place = 0; place < graph.nodes; place++) {
+    const [path, node] = [paths[ofPlace[place] as number] as RankPath, graph.nodeAt(place)];
+    times[place] = path.timeOf(node);
+    if (path.isWork(node)) isEnd[place] = 1;
+  }
   const partOf = (edge: number): number => {
-    const node = graph.edge(edge).from;
-    const rank = rankOf(node);
+    const from = graph.fromOf(edge);
+    const rank = ofPlace[from] as number;
     const path = paths[rank] as RankPath;
-    const { bound, name } = path.edgeOf(edge);
-    if (bound === 'compute' || bound === 'communication') return parts.of(bound, names, name);
-    return bound === 'cpu' ? parts.of(bound, names, (ranks[rank] as RankOfPath).work.phaseAt(path.timeOf(node))) : parts.of(bound);
+    const bound = path.boundOf(edge);
+    if (bound === 'compute' || bound === 'communication') return parts.of(bound, names, path.nameOf(edge));
+    return bound === 'cpu' ? parts.of(bound, names, (ranks[rank] as RankOfPath).work.phaseAt(times[from] as number)) : parts.of(bound);
   };
-  const times = Array.from({ length: graph.nodes }, (_, place) => {
-    const node = graph.nodeAt(place);
-    return (paths[rankOf(node)] as RankPath).timeOf(node);
-  });
-  const isEnd = times.map((_, place) => {
-    const node = graph.nodeAt(place);
-    return (paths[rankOf(node)] as RankPath).isWork(node) ? 1 : 0;
-  });
-  const together = new Set<number>();
-  for (const group of matched) {
-    const inside = group.filter(({ rank, row }) => paths[rank]?.has(row) === true);
-    if (inside.length < 2) continue;
-    const nodes = inside.map(({ rank, row }) => (paths[rank] as RankPath).nodeOf(row));
+  const isTogether = new Uint8Array(graph.nodes);
+  for (const [index, inside] of together.entries()) {
     const [first] = inside as [Part];
     const { work } = (ranks[first.rank] as RankOfPath).work;
     const part = parts.of('communication', names, work.columns.name[first.row] as number);
-    const allIn = times.push(Math.max(...nodes.map((node) => times[graph.placeOf(node)] as number))) - 1;
-    isEnd.push(0);
-    for (const node of nodes) {
-      const [begin, end] = [graph.placeOf(node), graph.placeOf(node + 1)];
-      add(begin, allIn, 0, -1);
-      add(allIn, end, (times[end] as number) - (times[allIn] as number), part);
-      together.add(end);
+    const begins = inside.map(({ rank, row }) => graph.placeOf((paths[rank] as RankPath).nodeOf(row)));
+    const ends = inside.map(({ rank, row }) => graph.placeOf((paths[rank] as RankPath).nodeOf(row) + 1));
+    const allIn = graph.nodes + index;
+    times[allIn] = Math.max(...begins.map((begin) => times[begin] as number));
+    for (const [at, begin] of begins.entries()) {
+      const end = ends[at] as number;
+      edges.add(begin, allIn, 0, -1);
+      edges.add(allIn, end, (times[end] as number) - (times[allIn] as number), part);
+      isTogether[end] = 1;
     }
   }
-  const kernel = edgeKinds.indexOf('kernel');
-  const gap = edgeKinds.indexOf('gap');
-  const launch = edgeKinds.indexOf('launch');
+  const { kernel, gap, launch } = edgeKindNumber;
   for (let edge = 0; edge < graph.edges; edge++) {
     if (edge % edgesPerYield === 0) yield;
-    const { kind, from: a, to: b, weight } = graph.edge(edge);
-    const end = graph.placeOf(b);
-    if (kind === kernel && together.has(end)) continue;
-    add(graph.placeOf(a), end, kind === gap || kind === launch ? 0 : Math.max(0, weight), partOf(edge));
+    const kind = graph.kindOf(edge);
+    const end = graph.toOf(edge);
+    if (kind === kernel && isTogether[end] === 1) continue;
+    edges.add(graph.fromOf(edge), end, kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge)), partOf(edge));
   }
   // Work that now waits for other work would still have to wait for its launch.
   const launching = parts.of('launch');
-  for (const path of paths) {
-    const launches = path.launches();
-    const delays = launches.map(([call, begin]) => path.timeOf(begin) - path.timeOf(call)).filter((delay) => delay > 0);
-    const shortest = delays.reduce((least, delay) => Math.min(least, delay), Number.POSITIVE_INFINITY);
-    for (const [call, begin] of launches) {
+  for (const [rank, path] of paths.entries()) {
+    let shortest = Number.POSITIVE_INFINITY;
+    for (const [call, begin] of launches[rank] ?? []) {
+      const delay = path.timeOf(begin) - path.timeOf(call);
+      if (delay > 0) shortest = Math.min(shortest, delay);
+    }
+    for (const [call, begin] of launches[rank] ?? []) {
       const [a, b] = [graph.placeOf(call), graph.placeOf(begin)];
-      if (a >= 0 && b >= 0) add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
+      if (a >= 0 && b >= 0) edges.add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
     }
   }
-  addThreadStarts(graph, paths, rankOf, times, to, add);
-  return {
-    partOf,
-    times: Float64Array.from(times),
-    isEnd: Uint8Array.from(isEnd),
-    from: Uint32Array.from(from),
-    to: Uint32Array.from(to),
-    lags: Float64Array.from(lags),
-    parts: Int32Array.from(ofPart),
-  };
+  addThreadStarts(options, ofPlace, times, edges);
+  return { partOf, times, isEnd, ...edges.columns };
 }
+
+const sumOf = <Of>(all: readonly Of[], size: (of: Of) => number): number => all.reduce((sum, of) => sum + size(of), 0);

@@ -6,12 +6,11 @@
 //
 // An op that only calls an op of its own name is that op, once.
 //
-// Steps are the windows of step-breakdown.ts. A last step with less than 80 % of the launches of the one before was cut off, and is left out.
+// Steps are the windows of device-work.ts. A last step with less than 80 % of the launches of the one before was cut off, and is left out.
 
 import { hostKind, type RankWork, type WorkStep } from './device-work.ts';
 import { Intervals, sweep } from './intervals.ts';
 import { classOf, isTensorCoreOp, kindOf, usesTensorCores } from './kernel-class.ts';
-import { stepWindows } from './step-breakdown.ts';
 
 export const pluginRoles = ['kernel', 'memcpy', 'memset', 'communication', 'runtime', 'dataLoader', 'cpuExec', 'other'] as const;
 
@@ -26,7 +25,7 @@ export const dataLoaderName = /^enumerate\(DataLoader\)#.*\.__next__$|^enumerate
 
 /** The windows of the steps that the plugin shows. */
 export function pluginWindows(work: RankWork): readonly WorkStep[] {
-  const windows = stepWindows(work);
+  const { windows } = work;
   const launched = new Uint32Array(windows.length);
   for (let row = 0; row < work.work.length; row++) {
     const step = work.links.step[row] as number;
@@ -98,7 +97,7 @@ export function pluginOps(work: RankWork): readonly PluginOp[] {
   const make = (): Float64Array => new Float64Array(host.length);
   const [self, device, deviceSelf, cores, coresSelf] = [make(), make(), make(), make(), make()];
   const eligible = new Uint8Array(host.length);
-  const isEligible = names.texts.map((text) => isTensorCoreOp(text));
+  const isEligible = names.matching(isTensorCoreOp);
   addLaunched(work, deviceSelf, coresSelf);
   const add = (to: Float64Array, row: number, value: number): void => {
     to[row] = (to[row] as number) + value;
@@ -110,7 +109,7 @@ export function pluginOps(work: RankWork): readonly PluginOp[] {
     add(self, row, length);
     add(device, row, deviceSelf[row] as number);
     add(cores, row, coresSelf[row] as number);
-    if (kind[row] === hostKind.op && (isEligible[name[row] as number] === true || (coresSelf[row] as number) > 0)) eligible[row] = 1;
+    if (kind[row] === hostKind.op && (isEligible[name[row] as number] === 1 || (coresSelf[row] as number) > 0)) eligible[row] = 1;
     if (parent < 0) continue;
     add(self, parent, -length);
     if (kind[row] === hostKind.call) continue;
@@ -150,7 +149,7 @@ export function pluginOps(work: RankWork): readonly PluginOp[] {
 /** Adds each work to the span around its call. */
 function addLaunched(work: RankWork, device: Float64Array, cores: Float64Array): void {
   const { columns, length } = work.work;
-  const isCores = work.names.texts.map((text) => usesTensorCores(text));
+  const isCores = work.names.matching(usesTensorCores);
   for (let row = 0; row < length; row++) {
     const call = work.callOf(row);
     if (call < 0 || columns.kind[row] === kindOf.sync) continue;
@@ -158,7 +157,7 @@ function addLaunched(work: RankWork, device: Float64Array, cores: Float64Array):
     if (around < 0) continue;
     const time = (columns.end[row] as number) - (columns.start[row] as number);
     device[around] = (device[around] as number) + time;
-    if (isCores[columns.name[row] as number] === true) cores[around] = (cores[around] as number) + time;
+    if (isCores[columns.name[row] as number] === 1) cores[around] = (cores[around] as number) + time;
   }
 }
 

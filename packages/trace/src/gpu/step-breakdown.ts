@@ -11,9 +11,8 @@
 //   exposed       only communication runs     copies        copies and sets run, and neither of the two
 //   idle          nothing runs
 
-import type { RankWork, WorkStep } from './device-work.ts';
+import type { RankWork } from './device-work.ts';
 import { type Intervals, sweep } from './intervals.ts';
-import { kindOf } from './kernel-class.ts';
 
 /** ns; `length` is the sum of the others. */
 export interface StepParts {
@@ -33,34 +32,6 @@ export interface StepBreakdown extends StepParts {
 }
 
 export const noParts = (): StepParts => ({ length: 0, compute: 0, overlapped: 0, exposed: 0, copies: 0, idle: 0 });
-
-/** The window of each step on the devices, in order; disjoint. */
-export function stepWindows(work: RankWork): readonly WorkStep[] {
-  const { steps } = work;
-  if (steps.length === 0) return [];
-  const { start, end, kind } = work.work.columns;
-  const { step } = work.links;
-  const firsts = new Float64Array(steps.length).fill(Number.POSITIVE_INFINITY);
-  const lasts = new Float64Array(steps.length).fill(Number.NEGATIVE_INFINITY);
-  for (let row = 0; row < work.work.length; row++) {
-    const of = step[row] as number;
-    if (of < 0 || kind[row] === kindOf.sync) continue;
-    firsts[of] = Math.min(firsts[of] as number, start[row] as number);
-    lasts[of] = Math.max(lasts[of] as number, end[row] as number);
-  }
-  // Work of an earlier step, launched before the recording, may still run when the first step begins.
-  let before = (steps[0] as WorkStep).start;
-  for (let row = 0; row < work.work.length; row++) {
-    if ((step[row] as number) >= 0 || kind[row] === kindOf.sync) continue;
-    if ((end[row] as number) <= (firsts[0] as number) && Number.isFinite(firsts[0])) before = Math.max(before, end[row] as number);
-  }
-  return steps.map(({ number, start, end }, index) => {
-    const from = Math.max(before, start);
-    const until = Math.max(from, end, lasts[index] as number);
-    before = until;
-    return { number, start: from, end: until };
-  });
-}
 
 /** Stretches of the three classes of work. */
 interface Unions {
@@ -89,7 +60,7 @@ function addParts(into: StepParts, { compute, communication, memory }: Unions, f
 /** The breakdown of every step. */
 export function stepBreakdown(work: RankWork): readonly StepBreakdown[] {
   const unions = unionsOf(work);
-  return stepWindows(work).map(({ number, start, end }) => {
+  return work.windows.map(({ number, start, end }) => {
     const parts = noParts();
     addParts(parts, unions, start, end);
     return { step: number, start, end, ...parts };

@@ -65,10 +65,7 @@ export function walkNested(
   leave: (row: number) => void,
 ): void {
   // Rows are in order of start, longest first: begins are sorted.
-  const ends = rows.toSorted((a, b) => {
-    const [lengthA, lengthB] = [(end[a] as number) - (start[a] as number), (end[b] as number) - (start[b] as number)];
-    return (end[a] as number) - (end[b] as number) || lengthA - lengthB || b - a;
-  });
+  const ends = endsNested(rows, start, end) ?? rows.toSorted((a, b) => compareEnds(a, b, start, end));
   const stack: number[] = [];
   let ended = 0;
   for (const row of rows) {
@@ -77,4 +74,31 @@ export function walkNested(
     enter(row);
   }
   while (stack.length > 0) leave(stack.pop() as number);
+}
+
+/** Order of ends: of those at one time, the shorter one's, which is the inner one's. */
+function compareEnds(a: number, b: number, start: Float64Array, end: Float64Array): number {
+  const [endA, endB] = [end[a] as number, end[b] as number];
+  return endA - endB || endA - (start[a] as number) - (endB - (start[b] as number)) || b - a;
+}
+
+/** Rows in order of their ends, as a stack of nested spans gives them; undefined where spans overlap in part. */
+function endsNested(rows: readonly number[], start: Float64Array, end: Float64Array): readonly number[] | undefined {
+  const ends: number[] = [];
+  const stack: number[] = [];
+  let last = -1;
+  const leave = (): boolean => {
+    const row = stack.pop() as number;
+    if (last >= 0 && !(compareEnds(last, row, start, end) < 0)) return false;
+    ends.push(row);
+    last = row;
+    return true;
+  };
+  for (const row of rows) {
+    const time = start[row] as number;
+    while (stack.length > 0 && (end[stack[stack.length - 1] as number] as number) <= time) if (!leave()) return undefined;
+    stack.push(row);
+  }
+  while (stack.length > 0) if (!leave()) return undefined;
+  return ends;
 }

@@ -51,7 +51,10 @@ test('a saving is what the longest of all ways becomes shorter by', () => {
         parts: Int32Array.from(edges, (edge) => edge.part),
       });
       const saved = endOf(({ lag }) => lag) - endOf((edge) => (edge.part === part ? factor * edge.lag : edge.lag));
-      expect(whatIf.saving((one) => one === part, factor)).toBeCloseTo(saved, 9);
+      const isChanged = Uint8Array.from({ length: 4 }, (_, one) => (one === part ? 1 : 0));
+      // More changes than one pass takes.
+      const changes = Array.from({ length: 11 }, (_, at) => ({ isChanged, factor: at === 10 ? factor : at / 10 }));
+      expect(finish(whatIf.savings(changes))[10]).toBeCloseTo(saved, 9);
     }),
     { numRuns: 500 },
   );

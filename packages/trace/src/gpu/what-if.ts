@@ -23,57 +23,96 @@ export interface LaggedGraph {
   readonly parts: Int32Array;
 }
 
+/** A change of the work: edges of the parts with 1 in `isChanged` take `factor` of their time. */
+export interface Change {
+  readonly isChanged: Uint8Array;
+  readonly factor: number;
+}
+
+/** Most changes that one pass over the edges replays: then the times of a node fill one line of the processor's cache. */
+const changesPerPassMax = 8;
+/** Most times of one pass. */
+const timesMax = 1 << 22;
+
 export class WhatIf {
-  readonly #graph: LaggedGraph;
-  readonly #lags: Float64Array;
   /** Edges in an order in which every edge comes after all edges into its first node. */
-  readonly #order: Uint32Array;
-  readonly #hasEdge: Uint8Array;
-  readonly #end: number;
+  readonly #from: Uint32Array;
+  readonly #to: Uint32Array;
+  readonly #lags: Float64Array;
+  /** By edge: its part + 1; 0 where no change applies. */
+  readonly #parts: Uint32Array;
+  readonly #partsMax: number;
+  /** By node: its time where nothing holds it back, else −∞. */
+  readonly #begins: Float64Array;
+  /** Nodes with which the step may end. */
+  readonly #ends: Uint32Array;
+  #end: number | undefined;
 
   constructor(graph: LaggedGraph) {
-    const { times, from, to, lags } = graph;
-    this.#graph = graph;
-    this.#lags = lags.slice();
-    this.#hasEdge = new Uint8Array(times.length);
-    this.#order = edgeOrder(times.length, from, to);
-    for (const edge of this.#order) this.#hasEdge[to[edge] as number] = 1;
+    const { times, from, to, isEnd, parts } = graph;
+    const order = edgeOrder(times.length, from, to);
+    this.#from = order.map((edge) => from[edge] as number);
+    this.#to = order.map((edge) => to[edge] as number);
+    this.#lags = Float64Array.from(order, (edge) => graph.lags[edge] as number);
+    const lags = this.#lags;
+    const gapOf = (at: number): number => (times[this.#to[at] as number] as number) - (times[this.#from[at] as number] as number);
     const holder = new Int32Array(times.length).fill(-1);
-    for (const edge of this.#order) {
-      const [gap, at] = [this.#gapOf(edge), to[edge] as number];
+    this.#begins = times.slice();
+    for (let at = 0; at < order.length; at++) {
+      const [gap, node] = [gapOf(at), this.#to[at] as number];
+      this.#begins[node] = Number.NEGATIVE_INFINITY;
       // Clocks and rounding may let a node come too early for an edge.
-      if ((this.#lags[edge] as number) > gap) this.#lags[edge] = gap;
-      const known = holder[at] as number;
-      if (known < 0 || gap - (this.#lags[edge] as number) < this.#gapOf(known) - (this.#lags[known] as number)) holder[at] = edge;
+      if ((lags[at] as number) > gap) lags[at] = gap;
+      const known = holder[node] as number;
+      if (known < 0 || gap - (lags[at] as number) < gapOf(known) - (lags[known] as number)) holder[node] = at;
     }
-    for (const edge of holder) if (edge >= 0) this.#lags[edge] = this.#gapOf(edge);
-    this.#end = this.#run(() => false, 1);
+    for (const at of holder) if (at >= 0) lags[at] = gapOf(at);
+    this.#parts = order.map((edge, at) => ((lags[at] as number) > 0 ? (parts[edge] as number) + 1 : 0));
+    this.#partsMax = parts.reduce((most, part) => Math.max(most, part + 1), 0);
+    this.#ends = Uint32Array.from(isEnd.keys()).filter((node) => isEnd[node] === 1);
   }
 
-  /** ns by which the step ends earlier when the edges of these parts take `factor` of their time. */
-  saving(isChanged: (part: number) => boolean, factor: number): number {
-    return Math.max(0, this.#end - this.#run(isChanged, factor));
-  }
-
-  #gapOf(edge: number): number {
-    const { times, from, to } = this.#graph;
-    return (times[to[edge] as number] as number) - (times[from[edge] as number] as number);
-  }
-
-  /** Time of the step's end. */
-  #run(isChanged: (part: number) => boolean, factor: number): number {
-    const { times, isEnd, from, to, parts } = this.#graph;
-    const come = Float64Array.from(times, (time, node) => (this.#hasEdge[node] === 1 ? Number.NEGATIVE_INFINITY : time));
-    for (const edge of this.#order) {
-      const lag = this.#lags[edge] as number;
-      const part = parts[edge] as number;
-      const takes = part >= 0 && lag > 0 && isChanged(part) ? factor * lag : lag;
-      const time = (come[from[edge] as number] as number) + takes;
-      if (time > (come[to[edge] as number] as number)) come[to[edge] as number] = time;
+  /** For each change, ns by which the step ends earlier. Yields after each pass over the graph. */
+  *savings(changes: readonly Change[]): Generator<void, number[]> {
+    const saved: number[] = [];
+    this.#end ??= this.#run([])[0] as number;
+    const changesPerPass = Math.max(1, Math.min(changesPerPassMax, Math.floor(timesMax / this.#begins.length)));
+    for (let first = 0; first < changes.length; first += changesPerPass) {
+      yield;
+      for (const end of this.#run(changes.slice(first, first + changesPerPass))) saved.push(Math.max(0, this.#end - end));
     }
-    let end = Number.NEGATIVE_INFINITY;
-    for (let node = 0; node < come.length; node++) if (isEnd[node] === 1) end = Math.max(end, come[node] as number);
-    return end;
+    return saved;
+  }
+
+  /** Time of the step's end by change; without any, that of the recording. */
+  #run(changes: readonly Change[]): readonly number[] {
+    const count = Math.max(1, changes.length);
+    const [from, to, lags, parts] = [this.#from, this.#to, this.#lags, this.#parts];
+    // By part + 1, then change.
+    const factors = new Float64Array((this.#partsMax + 1) * count).fill(1);
+    for (const [change, { isChanged, factor }] of changes.entries()) {
+      for (let part = 0; part < this.#partsMax; part++) if (isChanged[part] === 1) factors[(part + 1) * count + change] = factor;
+    }
+    const come = new Float64Array(this.#begins.length * count);
+    for (let node = 0, at = 0; node < this.#begins.length; node++) {
+      const begin = this.#begins[node] as number;
+      for (let change = 0; change < count; change++) come[at++] = begin;
+    }
+    for (let edge = 0; edge < from.length; edge++) {
+      const lag = lags[edge] as number;
+      const before = (from[edge] as number) * count;
+      const after = (to[edge] as number) * count;
+      const factor = (parts[edge] as number) * count;
+      for (let change = 0; change < count; change++) {
+        const time = (come[before + change] as number) + (factors[factor + change] as number) * lag;
+        if (time > (come[after + change] as number)) come[after + change] = time;
+      }
+    }
+    return Array.from({ length: count }, (_, change) => {
+      let end = Number.NEGATIVE_INFINITY;
+      for (const node of this.#ends) end = Math.max(end, come[node * count + change] as number);
+      return end;
+    });
   }
 }
 

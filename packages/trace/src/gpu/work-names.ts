@@ -9,11 +9,13 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 /** Name of all names beyond the limit. */
 export const otherNames = '(other names)';
 
+export type NameTest = RegExp | ((name: string) => boolean);
+
 export class WorkNames {
   readonly texts: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
   readonly #phases = new Map<number, number>();
-  readonly #matching = new Map<RegExp, Uint8Array>();
+  readonly #matching = new Map<NameTest, Uint8Array>();
   readonly #libraries: (boolean | undefined)[] = [];
 
   index(text: string): number {
@@ -30,12 +32,13 @@ export class WorkNames {
   }
 
   /** By number: 1 for names that match. Worked out once per name and pattern, for all ranks. */
-  matching(pattern: RegExp): Uint8Array {
+  matching(pattern: NameTest): Uint8Array {
     const known = this.#matching.get(pattern) ?? new Uint8Array(0);
     if (known.length === this.texts.length) return known;
     const matching = new Uint8Array(this.texts.length);
     matching.set(known);
-    for (let index = known.length; index < matching.length; index++) if (pattern.test(this.texts[index] as string)) matching[index] = 1;
+    const isMatch = typeof pattern === 'function' ? pattern : (text: string): boolean => pattern.test(text);
+    for (let index = known.length; index < matching.length; index++) if (isMatch(this.texts[index] as string)) matching[index] = 1;
     this.#matching.set(pattern, matching);
     return matching;
   }

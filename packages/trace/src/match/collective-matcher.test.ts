@@ -44,6 +44,20 @@ const together = (sequence: number, entry: number, ranks: readonly number[], abo
   ranks.map((rank) => ({ ...about, rank, sequence, entry }));
 
 describe('collectives', () => {
+  it('forks: both go on from what is pending, each by itself', () => {
+    const [own, forked]: [string[], string[]] = [[], []];
+    const matcher = new CollectiveMatcher((matched) => own.push(line(matched)));
+    for (const given of [...together(0, 0, [0, 1]), { rank: 0, sequence: 1, entry: 5 }]) matcher.add(part(given));
+    const fork = matcher.fork((matched) => forked.push(line(matched)));
+    fork.add(part({ rank: 1, sequence: 1, entry: 6, exit: undefined }));
+    matcher.add(part({ rank: 2, sequence: 1, entry: 6 }));
+    expect([own, forked]).toEqual([[], []]);
+    fork.end();
+    matcher.end();
+    expect(own).toEqual(['world#0: 1 2 -3', 'world#1: 1 3 -2']);
+    expect(forked).toEqual(['world#0: 1 2', 'world#1: 1 2+']);
+  });
+
   it('brings the parts of one group and sequence together, by member', () => {
     check(
       [

@@ -151,8 +151,11 @@ export class CollectiveMatcher {
     return this.#parts;
   }
 
-  /** Takes a part; they come in order of entry, to within `slackNs`. May report collectives. */
-  add(added: AddedPart): void {
+  /**
+   * Takes a part; they come in order of entry, to within `slackNs`. May report collectives. `part`: reported as this part of its collective, and given its
+   * exit by `close`; default a new object.
+   */
+  add(added: AddedPart, part?: CollectivePart & { exit: number | undefined }): void {
     const { member, rank, op, bytes, entry, exit } = added;
     const group = this.#group(added.group);
     this.#ranks.set(member, rank);
@@ -162,7 +165,7 @@ export class CollectiveMatcher {
     if (pending === 'duplicate') {
       this.duplicates++;
     } else {
-      pending.parts.set(slot, { member, rank, entry, exit, op, bytes });
+      pending.parts.set(slot, part ?? { member, rank, entry, exit, op, bytes });
       this.#parts++;
       pending.lastEntry = Math.max(pending.lastEntry, entry);
       if (exit === undefined) pending.open++;
@@ -186,6 +189,32 @@ export class CollectiveMatcher {
     pending.open--;
     pending.firstExit = Math.min(pending.firstExit, exit);
     if (this.#isComplete(pending) || this.#isOver(pending)) this.#report(pending);
+  }
+
+  /** A matcher with all that is pending here; from now on, each takes parts of its own. */
+  fork(onMatched: (matched: MatchedCollective) => void): CollectiveMatcher {
+    const fork = new CollectiveMatcher(onMatched, this.#bounds);
+    const groups = new Map<Group, Group>();
+    for (let group = this.#used.oldest; group !== undefined; group = group.newer) {
+      const copy = { ...group, members: new Map(group.members), pending: new Map(), older: undefined, newer: undefined };
+      groups.set(group, copy);
+      fork.#groups.set(group.name, copy);
+      fork.#used.add(copy);
+    }
+    for (let pending = this.#pending.oldest; pending !== undefined; pending = pending.newer) {
+      const group = groups.get(pending.group) as Group;
+      const parts = new Map([...pending.parts].map(([slot, part]) => [slot, { ...part }]));
+      const copy = { ...pending, group, parts, older: undefined, newer: undefined };
+      group.pending.set(pending.key, copy);
+      fork.#pending.add(copy);
+    }
+    for (const [member, rank] of this.#ranks) fork.#ranks.set(member, rank);
+    fork.#groupBytes = this.#groupBytes;
+    fork.#parts = this.#parts;
+    fork.#now = this.#now;
+    fork.#sweepAt = this.#sweepAt;
+    fork.#addsBeforeSweep = this.#addsBeforeSweep;
+    return fork;
   }
 
   /** Reports everything that is left. No part may follow. */

@@ -36,10 +36,20 @@ function parse(text: string): readonly (readonly [string, string | number])[] {
   }
 }
 
+/** Rows of arguments by the row of one table that they belong to, in the order in which they were given. */
+interface RowsByOwner {
+  /** Those of row r are `rows[firsts[r]]` to `rows[firsts[r + 1] - 1]`. */
+  readonly firsts: Uint32Array;
+  /** Row of `numberArguments`; the rows of `stringArguments` follow after its last one. */
+  readonly rows: Uint32Array;
+}
+
 export class ArgumentIndex {
-  readonly #byTable = new Map<TableName, Map<number, Values>>();
   readonly #batch: Batch;
   readonly #signatures: Signatures;
+  readonly #given = new Map<TableName, RowsByOwner>();
+  /** Arguments that `set` gave, by table and row. */
+  readonly #set = new Map<TableName, Map<number, Values>>();
   /** Row of `ops` + 1, by row of spans; undefined without ops. */
   readonly #ops: Uint32Array | undefined;
   #leftOut = 0;
@@ -48,12 +58,7 @@ export class ArgumentIndex {
     this.#batch = batch;
     this.#signatures = signatures;
     const { numberArguments, stringArguments, ops, spans } = batch.tables;
-    for (let index = 0; index < numberArguments.length; index++) {
-      this.#add(batch, numberArguments.columns, index, numberArguments.columns.value[index] as number);
-    }
-    for (let index = 0; index < stringArguments.length; index++) {
-      this.#add(batch, stringArguments.columns, index, batch.strings[stringArguments.columns.value[index] as number] as string);
-    }
+    if (numberArguments.length + stringArguments.length > 0) this.#index();
     if (ops.length === 0) return;
     this.#ops = new Uint32Array(spans.length);
     for (let index = 0; index < ops.length; index++) this.#ops[ops.columns.row[index] as number] = index + 1;
@@ -64,26 +69,43 @@ export class ArgumentIndex {
     return this.#leftOut;
   }
 
-  /** The arguments of one event, in the order in which they were given. */
+  /** The arguments of one event, in the order in which they were given; made for each call. */
   of(table: TableName, row: number): Values | undefined {
-    const given = this.#byTable.size === 0 ? undefined : this.#byTable.get(table)?.get(row);
-    if (this.#ops === undefined || table !== 'spans') return given;
-    const op = this.#ops[row] as number;
-    return op === 0 ? given : this.#ofOp(op - 1, given);
+    const op = table === 'spans' && this.#ops !== undefined ? (this.#ops[row] as number) : 0;
+    if (op > 0) return this.#ofOp(op - 1, row);
+    const set = this.#set.size === 0 ? undefined : this.#set.get(table)?.get(row);
+    if (set !== undefined) return set;
+    if (this.#countOf(table, row) === 0) return undefined;
+    const values = new Map<string, string | number>();
+    this.#addGiven(table, row, values);
+    return values;
+  }
+
+  /** About how many arguments an event has: those of an op are not counted one by one. */
+  sizeOf(table: TableName, row: number): number {
+    const op = table === 'spans' && this.#ops !== undefined ? (this.#ops[row] as number) : 0;
+    return this.#countOf(table, row) + (op > 0 ? argumentsOfOp : 0);
   }
 
   /** Replaces the event's arguments by `values`. */
   set(table: TableName, row: number, values: Values): void {
-    this.#rows(table).set(row, values);
+    const rows = this.#set.get(table) ?? new Map<number, Values>();
+    this.#set.set(table, rows.set(row, values));
     if (table === 'spans' && this.#ops !== undefined) this.#ops[row] = 0;
   }
 
-  #ofOp(op: number, given: Values | undefined): Values {
+  #ofOp(op: number, row: number): Values {
     const { columns } = this.#batch.tables.ops;
     const text = (index: number): string => this.#batch.strings[index] as string;
     const signature = text(columns.signature[op] as number);
-    const values = new Map<string, string | number>(signature === '' ? [] : this.#signatures.arguments(signature));
-    for (const [key, value] of given ?? []) values.set(key, value);
+    const values = new Map<string, string | number>();
+    if (signature !== '') for (const [key, value] of this.#signatures.arguments(signature)) values.set(key, value);
+    const count = this.#countOf('spans', row);
+    if (count > limits.argumentsPerEventMax) {
+      const given = new Map<string, string | number>();
+      this.#addGiven('spans', row, given);
+      for (const [key, value] of given) values.set(key, value);
+    } else if (count > 0) this.#addGiven('spans', row, values, Number.POSITIVE_INFINITY);
     const sequence = columns.sequence[op] as number;
     if (sequence > 0) values.set('Sequence number', sequence);
     // Kineto numbers threads from 1, with 0 for none; of a rank's threads only one is known.
@@ -96,24 +118,87 @@ export class ArgumentIndex {
     return values;
   }
 
-  #rows(table: TableName): Map<number, Values> {
-    let rows = this.#byTable.get(table);
-    if (rows === undefined) {
-      rows = new Map();
-      this.#byTable.set(table, rows);
-    }
-    return rows;
+  #countOf(table: TableName, row: number): number {
+    const given = this.#given.get(table);
+    return given === undefined || row + 1 >= given.firsts.length ? 0 : (given.firsts[row + 1] as number) - (given.firsts[row] as number);
   }
 
-  #add(batch: Batch, columns: { table: Uint32Array; row: Uint32Array; key: Uint32Array }, index: number, value: string | number): void {
-    const rows = this.#rows(tableNames[columns.table[index] as number] as TableName);
-    const row = columns.row[index] as number;
-    const values = (rows.get(row) ?? new Map()) as Map<string, string | number>;
-    if (values.size >= limits.argumentsPerEventMax) {
-      this.#leftOut++;
-      return;
+  /** Adds what the program gave; returns how many arguments there was no room for. */
+  #addGiven(table: TableName, row: number, values: Map<string, string | number>, valuesMax: number = limits.argumentsPerEventMax): number {
+    const { firsts, rows } = this.#given.get(table) as RowsByOwner;
+    const { strings, tables } = this.#batch;
+    const { numberArguments, stringArguments } = tables;
+    let leftOut = 0;
+    for (let at = firsts[row] as number; at < (firsts[row + 1] as number); at++) {
+      if (values.size >= valuesMax) {
+        leftOut++;
+        continue;
+      }
+      const index = rows[at] as number;
+      if (index < numberArguments.length) {
+        values.set(strings[numberArguments.columns.key[index] as number] as string, numberArguments.columns.value[index] as number);
+      } else {
+        const { key, value } = stringArguments.columns;
+        const other = index - numberArguments.length;
+        values.set(strings[key[other] as number] as string, strings[value[other] as number] as string);
+      }
     }
-    values.set(batch.strings[columns.key[index] as number] as string, value);
-    rows.set(row, values);
+    return leftOut;
+  }
+
+  #index(): void {
+    const { numberArguments, stringArguments } = this.#batch.tables;
+    const both = [numberArguments, stringArguments];
+    const owners: (RowsByOwner | undefined)[] = tableNames.map(() => undefined);
+    const counts = new Uint32Array(tableNames.length);
+    const lasts = new Uint32Array(tableNames.length);
+    for (const { columns, length } of both) {
+      for (let index = 0; index < length; index++) {
+        const table = columns.table[index] as number;
+        counts[table] = (counts[table] as number) + 1;
+        lasts[table] = Math.max(lasts[table] as number, columns.row[index] as number);
+      }
+    }
+    for (const [table, name] of tableNames.entries()) {
+      if (counts[table] === 0) continue;
+      // A row that does not exist belongs to no event.
+      const rows = Math.min((lasts[table] as number) + 1, this.#batch.tables[name].length);
+      const owner = { firsts: new Uint32Array(rows + 1), rows: new Uint32Array(counts[table] as number) };
+      owners[table] = owner;
+      this.#given.set(name, owner);
+    }
+    for (const { columns, length } of both) {
+      for (let index = 0; index < length; index++) {
+        const { firsts } = owners[columns.table[index] as number] as RowsByOwner;
+        const next = (columns.row[index] as number) + 1;
+        if (next < firsts.length) firsts[next] = (firsts[next] as number) + 1;
+      }
+    }
+    for (const { firsts } of this.#given.values()) {
+      for (let row = 1; row < firsts.length; row++) firsts[row] = (firsts[row] as number) + (firsts[row - 1] as number);
+    }
+    // Filling moves each row's first on to the next row's: they are moved back afterwards.
+    let first = 0;
+    for (const { columns, length } of both) {
+      for (let index = 0; index < length; index++) {
+        const { firsts, rows } = owners[columns.table[index] as number] as RowsByOwner;
+        const row = columns.row[index] as number;
+        if (row + 1 >= firsts.length) continue;
+        const place = firsts[row] as number;
+        rows[place] = first + index;
+        firsts[row] = place + 1;
+      }
+      first += length;
+    }
+    for (const [name, { firsts }] of this.#given) {
+      firsts.copyWithin(1, 0, firsts.length - 1);
+      firsts[0] = 0;
+      for (let row = 0; row + 1 < firsts.length; row++) {
+        if (this.#countOf(name, row) > limits.argumentsPerEventMax) this.#leftOut += this.#addGiven(name, row, new Map());
+      }
+    }
   }
 }
+
+/** Arguments that an op usually has. */
+const argumentsOfOp = 8;

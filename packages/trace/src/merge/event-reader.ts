@@ -37,13 +37,37 @@ class MutableEvent implements TraceEvent {
   spanId = '';
   parentSpanId = '';
   flow: bigint | undefined = undefined;
-  arguments: ReadonlyMap<string, string | number> | undefined = undefined;
+  declare readonly arguments: ReadonlyMap<string, string | number> | undefined;
+
+  readonly #reader: EventReader;
+
+  constructor(reader: EventReader) {
+    this.#reader = reader;
+    Object.defineProperty(this, 'arguments', MutableEvent.#arguments);
+  }
+
+  /**
+   * Arguments are read where a sink asks for them: most events are never asked. As a property of its own it is copied with the others, and with one
+   * getter for all events, V8 keeps them as fast as plain objects.
+   */
+  static readonly #arguments: PropertyDescriptor & ThisType<MutableEvent> = {
+    enumerable: true,
+    get(): TraceEvent['arguments'] {
+      return this.#reader.arguments;
+    },
+  };
 }
 
 const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanState.close]: 'close' } as const;
 
 export class EventReader {
-  readonly event = new MutableEvent();
+  readonly event = new MutableEvent(this);
+  /** Where the event's arguments are, until they are read. */
+  #unread: ArgumentIndex | undefined;
+  #batch: Batch | undefined;
+  #table: EventTableName = 'spans';
+  #row = 0;
+  #read: TraceEvent['arguments'];
   /** Phases by step, per batch: batches of many ranks take turns. */
   readonly #phases = new WeakMap<Batch, ReadonlyMap<number, ReadonlyMap<string, Nanos>>>();
 
@@ -52,7 +76,10 @@ export class EventReader {
     const { event } = this;
     if (event.kind !== 'span') this.#reset();
     const { strings } = batch;
-    event.arguments = args.of(name, row);
+    this.#unread = args;
+    this.#batch = batch;
+    this.#table = name;
+    this.#row = row;
     if (name === 'spans') {
       const { columns } = batch.tables.spans;
       this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
@@ -78,7 +105,6 @@ export class EventReader {
         this.#place(columns.time[row] as number, 0, spanState.whole, clock);
         event.name = category === '' ? '[memory]' : '[memory category]';
         event.category = 'cpu_instant_event';
-        event.arguments = memoryArguments(columns, row, category);
         return;
       }
       case 'counters': {
@@ -135,6 +161,15 @@ export class EventReader {
     }
   }
 
+  /** Arguments of the event that was read last. */
+  get arguments(): TraceEvent['arguments'] {
+    const [args, batch] = [this.#unread, this.#batch];
+    if (args === undefined || batch === undefined) return this.#read;
+    this.#unread = undefined;
+    this.#read = this.#table === 'memory' ? memoryArguments(batch, this.#row) : args.of(this.#table, this.#row);
+    return this.#read;
+  }
+
   #place(start: number, length: number, state: number, clock: RankClock): void {
     const { event } = this;
     event.state = states[state as 0 | 1 | 2] ?? 'whole';
@@ -165,7 +200,9 @@ export class EventReader {
 }
 
 /** Arguments of a memory event, under Kineto's names. */
-function memoryArguments(columns: Batch['tables']['memory']['columns'], row: number, category: string): Map<string, string | number> {
+function memoryArguments({ strings, tables }: Batch, row: number): Map<string, string | number> {
+  const { columns } = tables.memory;
+  const category = strings[columns.category[row] as number] as string;
   const given = new Map<string, string | number>([
     ['Bytes', columns.bytes[row] as number],
     ['Addr', columns.address[row] as number],

@@ -298,7 +298,7 @@ export class BatchMerger {
     } else if (!this.#placeSpan(run, name, row)) return 1;
     member.counts[event.kind]++;
     this.#sink.event(event);
-    return 1 + (event.arguments?.size ?? 0);
+    return 1 + run.arguments.sizeOf(name, row);
   }
 
   /** Finds the lane of a span; false when there is nothing to write. */

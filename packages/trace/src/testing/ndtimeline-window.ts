@@ -7,7 +7,6 @@ import { meetingOf } from '../blame/meeting-of.ts';
 import type { NdtimelineStep, NdtimelineWorker } from '../ndtimeline/ndtimeline-recording.ts';
 import { phaseRoleOf } from '../steps/phase-role.ts';
 import { readNdtimeline } from './ndtimeline-recording.ts';
-import { traceProcess } from './trace-events.ts';
 
 /** The window of all steps in the text of a `trace-*.csv`. */
 export function ndtimelineWindow(csv: string): BlameWindow {
@@ -27,9 +26,8 @@ function stepOf(
   roles: readonly PhaseRole[],
 ): BlameStep {
   const collectives = workers.map((): StepCollective[] => []);
-  const process = traceProcess();
   for (const matched of meetings) {
-    const met = meetingOf(matched, () => process);
+    const met = meetingOf(matched, { epsilon: nanos(0) });
     for (const { part, waitedUntil, lag } of met?.parts ?? []) {
       const { entry, exit } = part;
       collectives[part.member]?.push({ entry, exit, meeting: met?.meeting, waitedUntil, lag, exposed: undefined });

@@ -30,7 +30,8 @@ const recordedKeys: ReadonlySet<string> = new Set([
 /** Marks an asynchronous span by any number but 0. */
 const asyncId = (isAsync: Uint8Array, event: number): number => (isAsync[event] === 1 ? event + 1 : 0);
 
-const tableNumber = (name: TableName): number => tableNames.indexOf(name);
+const tableNumbers: ReadonlyMap<TableName, number> = new Map(tableNames.map((name, number) => [name, number]));
+const tableNumber = (name: TableName): number => tableNumbers.get(name) as number;
 
 /** Builds the tables of one batch: call `add` for each run of items, then `finish`. */
 export class KinetoBatch {
@@ -39,6 +40,9 @@ export class KinetoBatch {
   readonly #only: ReadonlySet<TableName> | undefined;
   readonly #tracks: readonly SourceTrack[];
   readonly #seenTracks = new Set<number>();
+  /** Texts of signatures, by their number among the texts of one table. */
+  readonly #signatures = new Map<number, number>();
+  #signaturesOf: KinetoPiece['table']['arguments'] | undefined;
 
   constructor(tracks: readonly SourceTrack[], only: readonly TableName[] | undefined) {
     this.#tracks = tracks;
@@ -116,32 +120,34 @@ export class KinetoBatch {
   #addSpan(piece: KinetoPiece, event: number, shift: number, tracks: Uint32Array): void {
     const { columns } = piece.table.events;
     const { strings, arguments: texts } = piece.table;
-    const row = this.#append('spans', {
-      start: (columns.start[event] as number) + shift,
-      length: columns.duration[event] as number,
-      track: this.#track(tracks[columns.track[event] as number] as number),
-      name: this.#text(strings.get(columns.name[event] as number)),
-      category: this.#text(strings.get(columns.category[event] as number)),
-      id: asyncId(columns.isAsync, event),
-      parent: 0,
-      state: 0,
-    });
+    const spans = this.#tables.spans;
+    const row = spans.length;
+    if (row === spans.columns.start.length) spans.grow();
+    const made = spans.columns;
+    made.start[row] = (columns.start[event] as number) + shift;
+    made.length[row] = columns.duration[event] as number;
+    made.track[row] = this.#track(tracks[columns.track[event] as number] as number);
+    made.name[row] = this.#text(strings.get(columns.name[event] as number));
+    made.category[row] = this.#text(strings.get(columns.category[event] as number));
+    made.id[row] = asyncId(columns.isAsync, event);
+    made.parent[row] = made.state[row] = 0;
+    spans.length = row + 1;
     const sequence = columns.sequence[event] as number;
     const others = columns.others[event] as number;
     const stack = columns.stack[event] as number;
     const modules = columns.modules[event] as number;
-    if (others > 0 || sequence > 0 || stack > 0 || modules > 0) {
-      this.#append('ops', {
-        row,
-        signature: others === 0 ? 0 : this.#text(`{${texts.get(others)}}`),
-        sequence: Math.max(0, sequence),
-        isBackward: 0,
-        allocated: 0,
-        freed: 0,
-        step: 0,
-        module: this.#text(strings.get(modules)),
-        stack: this.#text(strings.get(stack)),
-      });
+    if (this.wants('ops') && (others > 0 || sequence > 0 || stack > 0 || modules > 0)) {
+      const ops = this.#tables.ops;
+      const op = ops.length;
+      if (op === ops.columns.row.length) ops.grow();
+      const made = ops.columns;
+      made.row[op] = row;
+      made.signature[op] = others === 0 ? 0 : this.#signature(texts, others);
+      made.sequence[op] = Math.max(0, sequence);
+      made.isBackward[op] = made.allocated[op] = made.freed[op] = made.step[op] = 0;
+      made.module[op] = this.#text(strings.get(modules));
+      made.stack[op] = this.#text(strings.get(stack));
+      ops.length = op + 1;
     }
     if (sequence === 0) this.#number('spans', row, 'Sequence number', 0);
     this.#addLinks(piece, event, 'spans', row);
@@ -279,12 +285,33 @@ export class KinetoBatch {
   }
 
   #number(owner: TableName, row: number, key: string, value: number): void {
-    if (this.wants(owner)) this.#append('numberArguments', { table: tableNumber(owner), row, key: this.#text(key), value });
+    if (!this.wants(owner) || !this.wants('numberArguments')) return;
+    const table = this.#tables.numberArguments;
+    const at = table.length;
+    if (at === table.columns.row.length) table.grow();
+    const { columns } = table;
+    columns.table[at] = tableNumber(owner);
+    columns.row[at] = row;
+    columns.key[at] = this.#text(key);
+    columns.value[at] = value;
+    table.length = at + 1;
   }
 
   #string(owner: TableName, row: number, key: string, value: string): void {
     if (this.wants(owner))
       this.#append('stringArguments', { table: tableNumber(owner), row, key: this.#text(key), value: this.#text(value) });
+  }
+
+  /** Events share most signatures: each is looked up by its number, and made a text once. */
+  #signature(texts: KinetoPiece['table']['arguments'], others: number): number {
+    if (this.#signaturesOf !== texts) this.#signatures.clear();
+    this.#signaturesOf = texts;
+    let index = this.#signatures.get(others);
+    if (index === undefined) {
+      index = this.#text(`{${texts.get(others)}}`);
+      this.#signatures.set(others, index);
+    }
+    return index;
   }
 
   #text(text: string): number {

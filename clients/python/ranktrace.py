@@ -1,0 +1,2585 @@
+# Copyright and license: see LICENSE at the top of https://github.com/ranktrace/ranktrace (Apache-2.0).
+"""ranktrace for Python: one rank of a training job, seen by the whole cluster.
+
+    python -m ranktrace train.py                 # no change: steps by the optimizer, phases by PyTorch's own calls
+
+    import ranktrace
+    with ranktrace.profile() as prof:            # or with one
+        for batch in loader:
+            with ranktrace.record_function("forward"):
+                ...
+            prof.step()
+
+One file, the standard library alone, Python 3.9 or later. It records steps, spans, collectives and counters, and a thread sends them as batches
+(docs/batch-format.md) to an aggregator (ws://, wss://), to NATS JetStream (nats://, tls://), or into files. Options come from arguments, from
+RANKTRACE_* variables, and from the launcher (torchrun, Slurm, Open MPI), as in @ranktrace/sdk.
+
+    training thread                     |  thread "ranktrace"
+    step(), spans ──► deque, bounded ──►|  rows ──► batch ──► spool on disk ──► wire ──► acknowledged: leaves the spool
+
+Invariants: after `start()` nothing here raises into the program or waits for a disk or a network; every buffer is bounded, and a full one drops new
+events and counts them in the next batch. The file is long because it is one file: that is how people install it.
+"""
+
+import atexit
+import base64
+import binascii
+import collections
+import functools
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import ssl
+import stat
+import struct
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+import weakref
+import zlib
+
+__version__ = "0.1.0"
+__all__ = [
+    "Profile", "collective", "context", "counter", "instant", "profile", "record_function", "step", "trace_collectives",
+]
+
+_now = time.monotonic_ns
+
+# Bounds; the wire's own are those of docs/batch-format.md.
+_EVENTS_MAX = 200_000  # events that wait for the thread; more are dropped and counted
+_ROWS_MAX = 16_384  # rows of one table at which a batch is sent
+_STRINGS_MAX = 32_768
+_STRING_BYTES_MAX = 4096
+_BODY_BYTES_FULL = 400 * 1024
+_BATCH_BYTES_MAX = 983_040
+_ARGUMENTS_MAX = 64  # of one event
+_THREADS_MAX = 1024
+_GROUPS_MAX = 4096
+_PHASES_MAX = 128  # names of one step
+_RUNNING_GROUPS_MAX = 32
+_IN_FLIGHT_MAX = 16
+_MEMORY_BYTES_MAX = 4 * 1024 * 1024  # of batches, beside those on disk
+_SEGMENT_BYTES = 8 * 1024 * 1024
+_MESSAGE_BYTES_MAX = 65_536
+_HEARTBEAT_NS = 1_000_000_000
+_MARGIN_NS = 100_000_000  # a thread may be preempted between reading the clock and publishing
+_WALL_CLOCK_NS = 10_000_000_000
+_CONNECT_S = 5.0
+_SILENCE_NS = 15_000_000_000
+_PUBLISH_NS = 5_000_000_000
+_BROKER_FLUSH_NS = 2_000_000_000  # JetStream acknowledges before it writes to its disk
+_PING_NS = 500_000_000
+_BURST_NS = 1_000_000_000
+_QUIET_S = 60
+_NOTICE_NS = 10_000_000_000
+_OTHER_PHASES = "(other phases)"
+
+
+# ---- Options ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Options:
+    """Arguments of `profile()` with their variables, as in @ranktrace/sdk. Raises ValueError, which names the option."""
+
+    def __init__(self, given, environ=os.environ):
+        self.given = dict(given)
+        self.environ = environ
+        launcher = next((names for names in _LAUNCHERS if environ.get(names[0])), (None, None))
+        self.rank = self._integer("rank", 0, 0, 65535, launcher[0])
+        self.world_size = self._integer("world_size", 1, 1, 65536, launcher[1])
+        if self.rank >= self.world_size:
+            raise ValueError(f"Bad rank {self.rank}: it must be below the world size, {self.world_size}")
+        named = self._text("run") or self._job()
+        self.is_run_named = named is not None
+        self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime()) + ("" if self.world_size > 1 else f"-{os.getpid()}")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", self.run):
+            raise ValueError(f'Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
+        self._destination()
+        interval = min(1000, max(200, round(1000 * self.world_size / 320)))
+        self.flush_interval_ms = self._integer("flush_interval_ms", interval, 10, 60_000)
+        self.exit_deadline_ms = self._integer("exit_deadline_ms", 2000, 0, 600_000)
+        self.spool_bytes_max = self._integer("spool_bytes_max", 256 * 1024 * 1024, 4 * 1024 * 1024, 1 << 40)
+        uid = os.getuid() if hasattr(os, "getuid") else ""
+        spool = self._text("spool_directory") or os.path.join(tempfile.gettempdir(), f"ranktrace-spool-{uid}")
+        directory = os.path.abspath(self._text("directory") or "ranktrace-out")
+        self.spool_directory = directory if self.transport == "file" else os.path.abspath(spool)
+        self.token = self._text("token", "RANKTRACE_RANK_TOKEN")
+        self.ca = self._text("nats_tls_ca")
+        self.cert = self._text("nats_tls_cert")
+        self.key = self._text("nats_tls_key")
+        self.nats_token = self._text("nats_token")
+        self.creds = self._text("nats_creds")
+        self.nkey = self._text("nats_nkey")
+        self.inbox = self._text("nats_inbox_prefix") or f"ranktrace.v1.{self.run}.inbox.{self.rank}"
+        self.phase_roles = self._roles()
+        self.launch_directory = environ.get("RANKTRACE_LAUNCH_DIRECTORY")
+        if self.given:
+            raise ValueError(f"Unknown option {next(iter(self.given))}: see the options of @ranktrace/sdk, in snake_case")
+
+    def _destination(self):
+        url = self._text("url")
+        servers = self._text("nats_servers")
+        self.user = self._text("nats_user")
+        self.password = self._text("nats_pass")
+        urls = [url] if url else [one.strip() for one in (servers or "").split(",") if one.strip()]
+        self.servers = []
+        for one in urls:
+            parts = urllib.parse.urlsplit(one)
+            wanted = ("ws", "wss", "nats", "tls") if url else ("nats", "tls")
+            if parts.scheme not in wanted or not parts.hostname:
+                raise ValueError("Bad option url: it must be ws://HOST:PORT or wss://… (aggregator), nats://HOST:PORT or tls://… (NATS), or nothing (files)")
+            if parts.username is not None:
+                if parts.scheme in ("ws", "wss"):
+                    raise ValueError("Bad option url: a ws:// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN")
+                self.user = self.user or urllib.parse.unquote(parts.username)
+                self.password = self.password or urllib.parse.unquote(parts.password or "")
+            self.servers.append(parts)
+        scheme = self.servers[0].scheme if self.servers else ""
+        self.transport = "web-socket" if scheme in ("ws", "wss") else "nats" if scheme else "file"
+
+    def _text(self, name, *variables):
+        value = self.given.pop(name, None)
+        if value is not None:
+            return str(value)
+        for variable in (f"RANKTRACE_{name.upper()}", *variables):
+            if self.environ.get(variable):
+                return self.environ[variable]
+        return None
+
+    def _integer(self, name, fallback, least, most, *variables):
+        text = self._text(name, *(one for one in variables if one))
+        if text is None:
+            return fallback
+        if not re.fullmatch(r"\s*\d{1,15}\s*", text) or not least <= int(text) <= most:
+            raise ValueError(f"Bad option {name}: it must be an integer from {least} to {most}, got {text[:80]!r}")
+        return int(text)
+
+    def _roles(self):
+        given = self.given.pop("phase_roles", None)
+        text = self.environ.get("RANKTRACE_PHASE_ROLES")
+        if given is None:
+            given = dict(entry.split("=", 1) for entry in text.split(",") if "=" in entry) if text else {}
+        roles = {str(name).strip(): str(role).strip() for name, role in given.items()}
+        known = ("work", "collective", "wait", "data", "evaluation", "checkpoint")
+        if len(roles) > 256 or any(role not in known for role in roles.values()):
+            raise ValueError(f"Bad option phase_roles: it must be names of phases with one of {', '.join(known)} each, such as fetch_rollouts=data")
+        return roles
+
+    def _job(self):
+        for variable in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE"):
+            text = self.environ.get(variable)
+            # torchrun without a rendezvous id says "none".
+            if text and text != "none":
+                return re.sub(r"[^A-Za-z0-9_-]+", "-", text)[:64]
+        return None
+
+
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+)
+
+
+# ---- Recording: everything that runs on threads of the program --------------------------------------------------------------------------------
+
+
+class _Span:
+    __slots__ = ("name", "start", "end", "thread", "args", "op", "group", "sequence", "bytes", "peer", "announced")
+
+    def __init__(self, name, args=None):
+        self.name = name
+        self.args = args
+        self.op = None  # of a collective, else None
+        self.announced = False
+
+
+class _Step:
+    __slots__ = ("thread", "number", "start", "end", "spans")
+
+
+class _Point:
+    """A counter, or with `unit` None an instant."""
+
+    __slots__ = ("thread", "time", "name", "value", "unit", "args")
+
+
+class _Thread:
+    __slots__ = ("number", "name", "tid", "stack")
+
+    def __init__(self, number):
+        self.number = number
+        self.name = threading.current_thread().name
+        self.tid = threading.get_native_id()
+        self.stack = []
+
+
+_local = threading.local()
+_running = None  # the Profile that records, at most one
+_torch_record_function = None  # torch's own, once torch is loaded
+
+
+def _thread_of(profile):
+    """The calling thread's record in this profile; None beyond `_THREADS_MAX` threads."""
+    known = getattr(_local, "thread", None)
+    if known is not None and known[0] is profile:
+        return known[1]
+    thread = profile._attach()
+    _local.thread = (profile, thread)
+    return thread
+
+
+class record_function:
+    """A span of the program's own, as torch.profiler.record_function: a context manager and a decorator. PyTorch's profiler sees it, too."""
+
+    __slots__ = ("_name", "_args", "_span", "_torch")
+
+    def __init__(self, name, args=None):
+        self._name = name
+        self._args = args
+        self._span = None
+        self._torch = None
+
+    def __enter__(self):
+        if _torch_record_function is not None:
+            self._torch = _enter_torch(self._name)
+        profile = _running
+        if profile is not None:
+            self._span = profile._begin(_Span(self._name, self._args))
+        return self
+
+    def __exit__(self, *_):
+        span = self._span
+        if span is not None:
+            self._span = None
+            _end(span)
+        if self._torch is not None:
+            entered, self._torch = self._torch, None
+            _leave_torch(entered)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def recorded(*args, **kwargs):
+            with record_function(self._name, self._args):
+                return function(*args, **kwargs)
+
+        return recorded
+
+
+def _enter_torch(name):
+    try:
+        entered = _torch_record_function(str(name))
+        entered.__enter__()
+        return entered
+    except Exception:
+        return None
+
+
+def _leave_torch(entered):
+    try:
+        entered.__exit__(None, None, None)
+    except Exception:
+        pass
+
+
+def _end(span):
+    span.end = _now()
+    thread = span.thread
+    stack = thread.stack
+    if stack and stack[-1] is span:
+        stack.pop()
+    else:
+        try:
+            stack.remove(span)
+        except ValueError:
+            pass
+    profile = _running
+    if profile is None:
+        return
+    events = profile._events
+    if len(events) < _EVENTS_MAX:
+        events.append(span)
+    else:
+        profile._dropped_events += 1
+
+
+class collective:
+    """This rank's part of a collective, around the call: matched across ranks by group and order. `bytes`: this rank's payload."""
+
+    __slots__ = ("_op", "_group", "_bytes", "_peer", "_span")
+
+    def __init__(self, op, group="world", bytes=0, peer=None):
+        self._op, self._group, self._bytes, self._peer = op, group, bytes, peer
+        self._span = None
+
+    def __enter__(self):
+        profile = _running
+        if profile is not None:
+            self._span = profile._enter_collective(self._op, self._group, self._bytes, self._peer)
+        return self
+
+    def __exit__(self, *_):
+        span, self._span = self._span, None
+        if span is not None:
+            _end(span)
+
+
+class Profile:
+    """One recording of this process, from `start()` to `stop()`. Made by `profile()`; one runs at a time."""
+
+    def __init__(self, **options):
+        self._options = _Options(options)
+        self._events = collections.deque()
+        self._dropped_events = 0
+        self._dropped_arguments = 0
+        self._threads = {}
+        self._lock = threading.Lock()
+        self._sequences = {}
+        self._facts = collections.deque()
+        self._step = None  # number and start of the step that runs; None before the first
+        self._step_thread = None
+        self._counts_steps = False  # the program calls step() itself
+        self._sender = None
+        self._epoch = 0
+
+    # The life of a recording
+
+    def start(self, begins_step=True):
+        """Begins to record, and the first step. Problems of disk and network are lines on stderr, never errors."""
+        global _running
+        if _running is not None or self._sender is not None:
+            _notice("another profile runs in this process, or this one ran before: this one records nothing")
+            return self
+        self._epoch = _now()
+        self._step = (0, self._epoch) if begins_step else None
+        for name, role in self._options.phase_roles.items():
+            self.add_metadata(f"phase_role.{name}", role)
+        self.add_metadata("ranktrace.client", f"python {__version__}")
+        self.add_metadata("python.version", sys.version.split()[0])
+        _learn_torch()
+        try:
+            self._sender = _Sender(self)
+        except Exception as error:
+            _notice(f"recording cannot begin: {_reason(error)}")
+            return self
+        _running = self
+        self._step_thread = _thread_of(self)
+        _handle_ends(self)
+        self._sender.start()
+        return self
+
+    def stop(self):
+        """Ends the recording and waits for the last batches, at most `exit_deadline_ms`."""
+        global _running
+        if _running is self:
+            _running = None
+        # An ended profile keeps False: it never begins again.
+        sender, self._sender = self._sender, False
+        if sender:
+            atexit.unregister(self.stop)
+            sender.stop(self._options.exit_deadline_ms / 1000)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    # What a program says
+
+    def step(self, number=None):
+        """The current training step ends here, and the next begins. `number`: of the step that ends, where steps do not count up by one."""
+        self._counts_steps = True
+        self._end_step(number)
+
+    def _end_step(self, number=None):
+        end = _now()
+        if _running is not self:
+            return
+        last, start = self._step or (0, self._epoch)
+        if number is None:
+            number = last
+        self._step = (number + 1, end)
+        one = _Step()
+        one.thread = _thread_of(self)
+        one.number = number
+        one.start = start
+        one.end = end
+        if one.thread is None:
+            return
+        self._step_thread = one.thread
+        events = self._events
+        # Steps go on when detail is lost.
+        if len(events) < _EVENTS_MAX + 1024:
+            events.append(one)
+        else:
+            self._dropped_events += 1
+
+    def counter(self, name, value, unit=""):
+        """A value that changes over time, such as the loss. Convert tensors yourself: reading one waits for its device."""
+        self._point(name, value, unit, None)
+
+    def instant(self, name, args=None):
+        """A point in time."""
+        self._point(name, 0.0, None, args)
+
+    def add_metadata(self, key, value):
+        """A fact about this rank."""
+        if len(self._facts) < _ROWS_MAX:
+            self._facts.append((str(key), str(value)))
+
+    def context(self, batch_size=None, **facts):
+        """Facts about what trains, such as `batch_size`, from which reports compute samples per second."""
+        if batch_size is not None:
+            facts["batch_size"] = batch_size
+        for key, value in facts.items():
+            self.add_metadata(key, value)
+
+    # Hot paths
+
+    def _attach(self):
+        with self._lock:
+            if len(self._threads) >= _THREADS_MAX:
+                return None
+            thread = _Thread(len(self._threads) + 1)
+            self._threads[thread.number] = thread
+            return thread
+
+    def _begin(self, span):
+        known = getattr(_local, "thread", None)
+        thread = known[1] if known is not None and known[0] is self else _thread_of(self)
+        if thread is None:
+            self._dropped_events += 1
+            return None
+        span.thread = thread
+        span.start = _now()
+        thread.stack.append(span)
+        return span
+
+    def _enter_collective(self, op, group, size, peer):
+        try:
+            span = _Span(str(op))
+            span.op = span.name
+            span.group = str(group)
+            span.bytes = size if isinstance(size, int) and 0 <= size < 1 << 53 else 0
+            span.peer = 0 if peer is None else 1 + int(peer)
+            key = (span.group, span.op, span.peer) if span.peer else span.group
+            with self._lock:
+                if key not in self._sequences and len(self._sequences) >= _GROUPS_MAX:
+                    self._dropped_events += 1
+                    return None
+                span.sequence = self._sequences.get(key, 0)
+                self._sequences[key] = span.sequence + 1
+            return self._begin(span)
+        except Exception:
+            self._dropped_events += 1
+            return None
+
+    def _point(self, name, value, unit, args):
+        if _running is not self:
+            return
+        try:
+            one = _Point()
+            one.thread = _thread_of(self)
+            one.time = _now()
+            one.name, one.value, one.unit, one.args = str(name), float(value), unit, args
+        except Exception:
+            self._dropped_events += 1
+            return
+        if one.thread is not None and len(self._events) < _EVENTS_MAX:
+            self._events.append(one)
+        else:
+            self._dropped_events += 1
+
+
+def profile(**options):
+    """A profile that has not begun: `with ranktrace.profile() as prof:`, or `.start()` and `.stop()`."""
+    return Profile(**options)
+
+
+def step(number=None):
+    """`Profile.step` of the profile that runs; nothing without one."""
+    if _running is not None:
+        _running.step(number)
+
+
+def counter(name, value, unit=""):
+    """`Profile.counter` of the profile that runs."""
+    if _running is not None:
+        _running.counter(name, value, unit)
+
+
+def instant(name, args=None):
+    """`Profile.instant` of the profile that runs."""
+    if _running is not None:
+        _running.instant(name, args)
+
+
+def context(batch_size=None, **facts):
+    """`Profile.context` of the profile that runs."""
+    if _running is not None:
+        _running.context(batch_size, **facts)
+
+
+def _notice(line):
+    try:
+        sys.stderr.write(f"ranktrace: {line}\n")
+    except Exception:
+        pass
+
+
+def _reason(error):
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# ---- Ends of the process -----------------------------------------------------------------------------------------------------------------------
+
+
+def _handle_ends(profile):
+    """The last batches go out at the end of the program, and before SIGTERM or SIGHUP ends it where the program handles neither."""
+    atexit.register(profile.stop)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) is not signal.SIG_DFL:
+            continue
+
+        def end(received, _frame):
+            profile.stop()
+            signal.signal(received, signal.SIG_DFL)
+            os.kill(os.getpid(), received)
+
+        signal.signal(number, end)
+
+
+def _forget():
+    """In a forked child (a worker of a DataLoader): its parent records, and its threads are not here."""
+    global _running
+    profile, _running = _running, None
+    if profile is not None:
+        profile._sender = False
+        atexit.unregister(profile.stop)
+    _local.thread = None
+
+
+# ---- Batches -----------------------------------------------------------------------------------------------------------------------------------
+
+# Types: t time, l length, c count, s small, i string, n number.
+_TABLES = {
+    "tracks": "track:s kind:i name:i tid:c",
+    "spans": "start:t length:l track:s name:i category:i id:c parent:c state:s",
+    "instants": "time:t track:s name:i category:i",
+    "counters": "time:t track:s name:i unit:i value:n",
+    "steps": "start:t length:l track:s step:c overhead:l",
+    "phases": "step:c name:i length:l calls:s",
+    "collectives": "start:t length:l track:s op:i group:i sequence:c bytes:c id:c parent:c state:s peer:s",
+    "rpcs": "start:t length:l track:s method:i side:i peer:i status:i trace:x span:y parentSpan:y id:c parent:c state:s",
+    "clockSamples": "sent:t received:t remoteReceived:t remoteSent:t host:i hostEpoch:i",
+    "wallClocks": "time:t width:l seconds:c nanos:s",
+    "metadata": "key:i value:i",
+    "numberArguments": "table:s row:s key:i value:n",
+    "stringArguments": "table:s row:s key:i value:i",
+    "ops": "row:s signature:i sequence:c isBackward:s allocated:c freed:c step:c module:i stack:i",
+    "memory": "time:t track:s bytes:n total:n address:c device:s category:i",
+}
+_SCHEMAS = {name: [column.split(":") for column in columns.split()] for name, columns in _TABLES.items()}
+_NUMBERS = {name: number for number, name in enumerate(_TABLES)}
+
+
+def _pack(value):
+    """msgpack in its shortest form; integers beyond 32 bits as doubles, as JavaScript has them."""
+    if value is None:
+        return b"\xc0"
+    if value is True or value is False:
+        return b"\xc3" if value else b"\xc2"
+    if isinstance(value, int):
+        if 0 <= value < 128:
+            return bytes((value,))
+        if 0 <= value < 1 << 32:
+            return _length(value, b"\xcc", b"\xcd", b"\xce")
+        if -(1 << 31) <= value < 0:
+            if value >= -32:
+                return struct.pack("b", value)
+            return b"\xd0" + struct.pack("b", value) if value >= -128 else b"\xd1" + struct.pack(">h", value) if value >= -32768 else b"\xd2" + struct.pack(">i", value)
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, str):
+        data = value.encode("utf-8", "replace")
+        head = bytes((0xA0 | len(data),)) if len(data) < 32 else _length(len(data), b"\xd9", b"\xda", b"\xdb")
+        return head + data
+    if isinstance(value, bytes):
+        return _length(len(value), b"\xc4", b"\xc5", b"\xc6") + value
+    if isinstance(value, list):
+        head = bytes((0x90 | len(value),)) if len(value) < 16 else _length(len(value), b"", b"\xdc", b"\xdd")
+        return head + b"".join(map(_pack, value))
+    head = bytes((0x80 | len(value),)) if len(value) < 16 else _length(len(value), b"", b"\xde", b"\xdf")
+    return head + b"".join(_pack(key) + _pack(one) for key, one in value.items())
+
+
+def _length(size, one, two, four):
+    if size < 256 and one:
+        return one + struct.pack("B", size)
+    return two + struct.pack(">H", size) if size < 65536 else four + struct.pack(">I", size)
+
+
+def _unpack(data, at=0, depth=0):
+    """One msgpack value of plain types and the place after it; of batches that this rank wrote earlier. Raises ValueError."""
+    if depth > 8 or at >= len(data):
+        raise ValueError("no msgpack of a batch")
+    kind = data[at]
+    at += 1
+    if kind < 0x80:
+        return kind, at
+    if kind >= 0xE0:
+        return kind - 256, at
+    fixed = {0xC0: None, 0xC2: False, 0xC3: True}
+    if kind in fixed:
+        return fixed[kind], at
+    numbers = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+    try:
+        if kind in numbers:
+            (value,) = struct.unpack_from(numbers[kind], data, at)
+            return value, at + struct.calcsize(numbers[kind])
+        if kind < 0x90:
+            return _unpack_map(data, at, kind & 15, depth)
+        if kind < 0xA0:
+            return _unpack_list(data, at, kind & 15, depth)
+        if kind < 0xC0:
+            return data[at : at + (kind & 31)].decode(), at + (kind & 31)
+        sizes = {0xC4: ">B", 0xD9: ">B", 0xC5: ">H", 0xDA: ">H", 0xDC: ">H", 0xDE: ">H", 0xC6: ">I", 0xDB: ">I", 0xDD: ">I", 0xDF: ">I"}
+        (size,) = struct.unpack_from(sizes[kind], data, at)
+        at += struct.calcsize(sizes[kind])
+        if kind in (0xDE, 0xDF):
+            return _unpack_map(data, at, size, depth)
+        if kind in (0xDC, 0xDD):
+            return _unpack_list(data, at, size, depth)
+        if at + size > len(data):
+            raise ValueError("no msgpack of a batch")
+        piece = data[at : at + size]
+        return (piece if kind in (0xC4, 0xC5, 0xC6) else piece.decode()), at + size
+    except (struct.error, KeyError, UnicodeDecodeError) as error:
+        raise ValueError("no msgpack of a batch") from error
+
+
+def _unpack_map(data, at, size, depth):
+    found = {}
+    for _ in range(size):
+        key, at = _unpack(data, at, depth + 1)
+        found[key], at = _unpack(data, at, depth + 1)
+    return found, at
+
+
+def _unpack_list(data, at, size, depth):
+    found = []
+    for _ in range(size):
+        value, at = _unpack(data, at, depth + 1)
+        found.append(value)
+    return found, at
+
+
+def _planes(values):
+    """Integers as byte planes: all lowest bytes, then all second bytes, …"""
+    raw = struct.pack(f"<{len(values)}Q", *values)
+    width = max(1, (max(values).bit_length() + 7) // 8)
+    return b"".join(raw[plane::8] for plane in range(width))
+
+
+def _column(kind, values, tick):
+    if kind == "n":
+        raw = struct.pack(f"<{len(values)}d", *values)
+        return b"".join(raw[plane::8] for plane in range(8))
+    if kind in "xy":
+        return b"".join(values)
+    if kind == "l" and tick != 1:
+        return _planes([value // tick for value in values])
+    if kind != "t":
+        return _planes(values)
+    before = values[0]
+    zigzag = []
+    for value in values:
+        difference = (value - before) // tick
+        zigzag.append(2 * difference if difference >= 0 else -2 * difference - 1)
+        before = value
+    return struct.pack("<d", values[0]) + _planes(zigzag)
+
+
+def _is_zero(kind, values):
+    return not any(any(value) for value in values) if kind in "xy" else not any(values)
+
+
+def encode_body(strings, tables):
+    """The body of a batch: `tables` maps a table's name to its columns, lists of equal length. A column may be absent: all zeros."""
+    packed = {}
+    for name, schema in _SCHEMAS.items():
+        columns = tables.get(name)
+        rows = max((len(values) for values in columns.values()), default=0) if columns else 0
+        if rows == 0:
+            continue
+        timed = [values for column, kind in schema if kind in "tl" for values in (columns.get(column),) if values]
+        tick = 1000 if timed and all(value % 1000 == 0 for values in timed for value in values) else 1
+        table = {"rows": rows, "tick": tick}
+        for column, kind in schema:
+            values = columns.get(column)
+            if values and not _is_zero(kind, values):
+                table[column] = _column(kind, values, tick)
+        packed[name] = table
+    return _pack({"strings": strings, "tables": packed})
+
+
+def encode_batch(header, body, encoding="deflate"):
+    """A batch of a header's fields and a body; see docs/batch-format.md."""
+    if encoding == "deflate":
+        # A fast level: the bytes that a better one saves cost more CPU than they are worth.
+        compressor = zlib.compressobj(1, zlib.DEFLATED, -15)
+        data = compressor.compress(body) + compressor.flush()
+    else:
+        data = body
+    return _pack({"v": 1, **header, "encoding": encoding, "size": len(body), "body": data})
+
+
+class _Batch:
+    """Rows on their way into a batch."""
+
+    def __init__(self):
+        self.strings = [""]
+        self.indexes = {"": 0}
+        self.tables = {}
+        self.size = 0
+        self.since = None
+
+    def string(self, text):
+        index = self.indexes.get(text)
+        if index is None:
+            short = text
+            if len(text) > _STRING_BYTES_MAX // 4:
+                short = text.encode("utf-8", "replace")[:_STRING_BYTES_MAX].decode("utf-8", "ignore")
+            index = len(self.strings)
+            self.strings.append(short)
+            self.indexes[text] = index
+            self.size += len(short) + 8
+        return index
+
+    def add(self, table, *values):
+        columns = self.tables.get(table)
+        if columns is None:
+            columns = self.tables[table] = {name: [] for name, _ in _SCHEMAS[table]}
+        for column, value in zip(columns.values(), values):
+            column.append(value)
+        self.size += 6 * len(values)
+        return len(next(iter(columns.values()))) - 1
+
+    def arguments(self, table, row, args, most=_ARGUMENTS_MAX):
+        """Adds the arguments of an event; returns how many were left out."""
+        left_out = 0
+        items = list(args.items()) if isinstance(args, dict) else [("args", args)]
+        for key, value in items[:most]:
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                try:
+                    self.add("numberArguments", _NUMBERS[table], row, self.string(str(key)), float(value))
+                except OverflowError:
+                    left_out += 1
+            else:
+                self.add("stringArguments", _NUMBERS[table], row, self.string(str(key)), self.string(str(value)))
+        return left_out + max(0, len(items) - most)
+
+    def reaches(self, time, promised):
+        if time < promised and (self.since is None or time < self.since):
+            self.since = time
+
+    @property
+    def is_empty(self):
+        return not self.tables
+
+    @property
+    def is_full(self):
+        if self.size >= _BODY_BYTES_FULL or len(self.strings) >= _STRINGS_MAX:
+            return True
+        return any(len(next(iter(columns.values()))) >= _ROWS_MAX for columns in self.tables.values())
+
+
+class _Rows:
+    """Turns events into the rows of batches, on the thread that sends."""
+
+    def __init__(self, profile, incarnation, host):
+        self._profile = profile
+        self._options = profile._options
+        self._incarnation = incarnation
+        self._host = host
+        self._host_name = socket.gethostname()[:256] or "unknown"
+        self._batch = _Batch()
+        self._sequence = 0
+        self._watermark = 0
+        self._dropped_arguments = 0
+        self.dropped_batches = 0
+        self._recorded = dict.fromkeys(("span", "instant", "counter", "step", "collective", "rpc"), 0)
+        self._phases = {}  # by thread: (start, length, name) of outermost spans since the last step
+        self._entered = {}
+        self._epochs = {}
+        self._wall_ns = None
+        self._place = ("", 0, False)
+        self._requests = []
+        self.newest_step = -1
+        self._first_step = None
+        # What recording costs a step beside its spans and per span, ns; measured once on this machine.
+        self._cost = _recording_cost()
+        self._spans_since_step = 0
+
+    @property
+    def is_empty(self):
+        return self._batch.is_empty
+
+    def drain(self):
+        """Adds what the program recorded, up to a full batch; returns whether there is more."""
+        events = self._profile._events
+        while events:
+            self._add(events.popleft())
+            if self._batch.is_full:
+                return True
+        return False
+
+    def _add(self, event):
+        kind = type(event)
+        if kind is _Span:
+            self._add_span(event)
+        elif kind is _Step:
+            self._add_step(event)
+        else:
+            self._add_point(event)
+
+    def _time(self, clock):
+        return clock - self._profile._epoch
+
+    def _add_span(self, span):
+        start, length = self._time(span.start), max(0, span.end - span.start)
+        self._recorded["collective" if span.op is not None else "span"] += 1
+        self._spans_since_step += 1
+        outer = self._phases.setdefault(span.thread.number, [])
+        # A span ends after all that it encloses.
+        while outer and outer[-1][0] >= start:
+            outer.pop()
+        if len(outer) < _ROWS_MAX:
+            outer.append((start, length, str(span.name)))
+        if not span.announced:
+            self._batch.reaches(start, self._watermark)
+        self._add_span_row(span, start, length, 2 if span.announced else 0)
+
+    def _add_span_row(self, span, start, length, state):
+        batch = self._batch
+        thread = span.thread.number
+        if span.op is None:
+            row = batch.add("spans", start, length, thread, batch.string(str(span.name)), 0, 0, 0, state)
+            table = "spans"
+        else:
+            if span.peer == 0 and (span.group in self._entered or len(self._entered) < _RUNNING_GROUPS_MAX):
+                self._entered[span.group] = max(span.sequence, self._entered.get(span.group, 0))
+            row = batch.add(
+                "collectives", start, length, thread, batch.string(span.op), batch.string(span.group), span.sequence, span.bytes, 0, 0, state, span.peer
+            )
+            table = "collectives"
+        if span.args is not None:
+            self._dropped_arguments += batch.arguments(table, row, span.args)
+
+    def _add_step(self, step):
+        start, end = self._time(step.start), self._time(step.end)
+        batch = self._batch
+        self._recorded["step"] += 1
+        per_step, per_span = self._cost
+        overhead = min(end - start, per_step + per_span * self._spans_since_step)
+        self._spans_since_step = 0
+        batch.add("steps", start, end - start, step.thread.number, step.number, overhead)
+        phases = {}
+        for begun, length, name in self._phases.pop(step.thread.number, ()):
+            # What began before the step encloses it, as an epoch does.
+            if begun < start:
+                continue
+            if name not in phases and len(phases) >= _PHASES_MAX:
+                name = _OTHER_PHASES
+            spent, calls = phases.get(name, (0, 0))
+            phases[name] = (spent + length, calls + 1)
+        for name, (length, calls) in phases.items():
+            batch.add("phases", step.number, batch.string(name), length, calls)
+        self.newest_step = step.number
+        if self._first_step is None:
+            self._first_step = step.number
+
+    def _add_point(self, point):
+        batch = self._batch
+        time = self._time(point.time)
+        batch.reaches(time, self._watermark)
+        if point.unit is None:
+            self._recorded["instant"] += 1
+            row = batch.add("instants", time, point.thread.number, batch.string(point.name), 0)
+            if point.args is not None:
+                self._dropped_arguments += batch.arguments("instants", row, point.args)
+        else:
+            self._recorded["counter"] += 1
+            batch.add("counters", time, point.thread.number, batch.string(point.name), batch.string(str(point.unit)), point.value)
+
+    def add_fact(self, key, value):
+        self._batch.add("metadata", self._batch.string(key), self._batch.string(value))
+
+    def add_clock_samples(self, samples):
+        batch = self._batch
+        for sent, received, remote_received, remote_sent, host in samples:
+            epoch = self._epochs.setdefault(host, remote_received)
+            batch.add(
+                "clockSamples", self._time(sent), self._time(received), remote_received - epoch, remote_sent - epoch, batch.string(host), batch.string(str(epoch))
+            )
+
+    def ask(self, first, last):
+        """A request for steps at full detail: all detail is sent anyway, so only the answer is left to send."""
+        if (first, last) not in self._requests and len(self._requests) < 8:
+            self._requests.append((first, last))
+
+    def _answer_requests(self, is_last):
+        for request in list(self._requests):
+            first, last = request
+            if not is_last and self.newest_step < last:
+                continue
+            self._requests.remove(request)
+            range_ = (max(first, self._first_step or 0), min(last, self.newest_step))
+            has = self._first_step is not None and range_[0] <= range_[1]
+            answer = {"fromStep": first, "toStep": last, "firstStep": range_[0] if has else None, "lastStep": range_[1] if has else None}
+            self.add_fact("ranktrace.captured", json.dumps(answer))
+
+    @property
+    def has_answers(self):
+        return any(self.newest_step >= last for _, last in self._requests)
+
+    def take(self, is_complete, is_last=False):
+        """The batch so far, encoded, with its id; None where it cannot be sent. `is_complete`: no event is left that began before this call."""
+        profile = self._profile
+        promised = self._watermark
+        now = _now()
+        if is_complete:
+            self._watermark = max(promised, self._time(now if is_last else now - _MARGIN_NS))
+        if is_last:
+            self._add_recorded()
+        else:
+            self._announce_open()
+            self._add_place(now)
+        self._answer_requests(is_last)
+        facts = profile._facts
+        while facts:
+            self.add_fact(*facts.popleft())
+        self._add_wall_clock(now)
+        self._add_tracks()
+        batch, self._batch = self._batch, _Batch()
+        sequence, self._sequence = self._sequence, self._sequence + 1
+        options = self._options
+        header = {
+            "run": options.run,
+            "rank": options.rank,
+            "worldSize": options.world_size,
+            "incarnation": self._incarnation,
+            "sequence": sequence,
+            "host": self._host,
+            "hostName": self._host_name,
+            "pid": os.getpid(),
+            "epoch": str(profile._epoch),
+            "watermark": self._watermark,
+        }
+        if batch.since is not None and batch.since < promised:
+            header["since"] = batch.since
+        header["last"] = is_last
+        header["dropped"] = {
+            "events": profile._dropped_events,
+            "arguments": self._dropped_arguments,
+            "names": 0,
+            "batches": self.dropped_batches,
+        }
+        try:
+            _sort(batch.tables)
+            data = encode_batch(header, encode_body(batch.strings, batch.tables))
+        except Exception as error:
+            self.dropped_batches += 1
+            _notice(f"a batch cannot be encoded and is lost: {_reason(error)}")
+            return None
+        if len(data) > _BATCH_BYTES_MAX:
+            self.dropped_batches += 1
+            return None
+        return data, f"{options.run}.{options.rank}.{self._incarnation}.{sequence}"
+
+    def _announce_open(self):
+        for thread in list(self._profile._threads.values()):
+            for span in list(thread.stack):
+                if not span.announced and span.start <= _now():
+                    self._batch.reaches(self._time(span.start), self._watermark)
+                    self._add_span_row(span, self._time(span.start), 0, 1)
+                    span.announced = True
+
+    def _add_recorded(self):
+        counts = dict(self._recorded)
+        for thread in list(self._profile._threads.values()):
+            for span in list(thread.stack):
+                counts["collective" if span.op is not None else "span"] += 1
+                if not span.announced:
+                    self._add_span_row(span, self._time(span.start), 0, 1)
+        self.add_fact("ranktrace.recorded", json.dumps(counts))
+
+    def _add_place(self, now):
+        profile = self._profile
+        thread, current = profile._step_thread, profile._step
+        if thread is None or current is None:
+            return
+        number, began = current
+        place = {"step": number}
+        spans = [span for span in list(thread.stack) if span.start >= began]
+        if spans:
+            place["phase"], place["since"] = str(spans[0].name), self._time(spans[0].start)
+        waiting = [span for span in spans if span.op is not None and span.peer == 0]
+        if waiting:
+            span = waiting[-1]
+            place["collective"] = {"op": span.op, "group": span.group, "sequence": span.sequence, "since": self._time(span.start)}
+        text, since, has_stayed = self._place
+        shown = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
+        if shown != text:
+            self._place = (shown, now, False)
+        elif has_stayed or now - since < _HEARTBEAT_NS:
+            return
+        else:
+            self._place = (shown, since, True)
+            place["entered"] = [list(one) for one in self._entered.items()]
+            shown = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
+        if len(shown.encode("utf-8", "replace")) > _STRING_BYTES_MAX:
+            shown = json.dumps({"step": number})
+        self.add_fact("ranktrace.running", shown)
+
+    def _add_wall_clock(self, now):
+        if self._wall_ns is not None and now - self._wall_ns < _WALL_CLOCK_NS:
+            return
+        self._wall_ns = now
+        # The pair of readings that took the shortest time.
+        readings = []
+        for _ in range(5):
+            before, wall, after = _now(), time.time_ns(), _now()
+            readings.append((after - before, before, wall))
+        width, before, wall = min(readings)
+        self._batch.add("wallClocks", self._time(before), width, wall // 1_000_000_000, wall % 1_000_000_000)
+
+    def _add_tracks(self):
+        batch = self._batch
+        for thread in list(self._profile._threads.values()):
+            name = "main" if thread.name == "MainThread" else thread.name
+            batch.add("tracks", thread.number, batch.string("thread"), batch.string(name), thread.tid)
+
+
+def _sort(tables):
+    """Outer spans before inner ones: by track, start, and longest first. Arguments follow their rows."""
+    for name in ("spans", "collectives"):
+        columns = tables.get(name)
+        if columns is None:
+            continue
+        start, length, track = columns["start"], columns["length"], columns["track"]
+        order = sorted(range(len(start)), key=lambda row: (track[row], start[row], -length[row]))
+        if all(row == place for place, row in enumerate(order)):
+            continue
+        for column, values in columns.items():
+            columns[column] = [values[row] for row in order]
+        places = {row: place for place, row in enumerate(order)}
+        for arguments in (tables.get("numberArguments"), tables.get("stringArguments")):
+            if arguments is None:
+                continue
+            rows, owners = arguments["row"], arguments["table"]
+            for index, owner in enumerate(owners):
+                if owner == _NUMBERS[name]:
+                    rows[index] = places[rows[index]]
+
+
+def _recording_cost():
+    """ns that recording takes of a step, and of a span in it: the least of some rounds, which nothing interrupted."""
+    spans = 50
+    scratch = collections.deque()
+    thread = _Thread(0)
+    least = None
+    for _ in range(20):
+        before = _now()
+        for _ in range(spans):
+            span = _Span("cost")
+            span.thread = thread
+            span.start = _now()
+            thread.stack.append(span)
+            span.end = _now()
+            thread.stack.pop()
+            if len(scratch) < _EVENTS_MAX:
+                scratch.append(span)
+        spent = (_now() - before) // spans
+        least = spent if least is None else min(least, spent)
+    # The calls around these lines cost about as much again.
+    return 2 * least, 2 * least
+
+
+# ---- Spool -------------------------------------------------------------------------------------------------------------------------------------
+
+_MAGIC = b"RTSEG1\r\n"
+_FRAME = struct.Struct("<II")
+
+
+class _Waiting:
+    """A batch that is not acknowledged: in memory, on disk (segment and offset of its frame), or both."""
+
+    __slots__ = ("id", "data", "size", "spool", "segment", "offset", "sent_ns", "settled_ns", "was_published")
+
+    def __init__(self, id, data, size, spool, segment=None, offset=0):
+        self.id, self.data, self.size = id, data, size
+        self.spool, self.segment, self.offset = spool, segment, offset
+        self.sent_ns = self.settled_ns = None
+        self.was_published = False
+
+
+class _Spool:
+    """Segment files of one life of a rank, as @ranktrace/sdk writes them: either client ships what the other left."""
+
+    def __init__(self, directory, segment_bytes, keep=False):
+        self.directory = directory
+        self.bytes = 0
+        self._segment_bytes = segment_bytes
+        self._keep = keep
+        self._file = None
+        self._number = -1
+        self._sizes = {}
+        self._left = {}  # batches of a segment that are not acknowledged
+        self.shortage = None
+
+    def open(self, space):
+        """Makes the folders; raises OSError or ValueError where they cannot be this user's alone."""
+        if self._keep:
+            os.makedirs(self.directory, exist_ok=True)
+        else:
+            root = os.path.dirname(os.path.dirname(self.directory))
+            os.makedirs(os.path.dirname(root), exist_ok=True)
+            for folder in (root, os.path.dirname(self.directory), self.directory):
+                try:
+                    os.mkdir(folder, 0o700)
+                except FileExistsError:
+                    pass
+                _check_owner(folder, folder == root)
+        if space is not None:
+            _write_owner(self.directory, space, _this_thread())
+
+    def append(self, data, bytes_max, is_last=False):
+        """Writes a batch; returns its segment and offset, or None where there is no room."""
+        frame = _FRAME.pack(len(data), zlib.crc32(data)) + data
+        try:
+            if self._file is not None and self._sizes[self._number] >= self._segment_bytes:
+                self._roll()
+            if self.bytes + len(frame) > bytes_max + (_BATCH_BYTES_MAX if is_last else 0):
+                self.shortage = "bound"
+                return None
+            if self._file is None:
+                self._create()
+            offset = self._sizes[self._number]
+            written = os.pwrite(self._file, frame, offset)
+            if written != len(frame):
+                # A full disk leaves part of a frame; later frames must not follow garbage.
+                os.ftruncate(self._file, offset)
+                self.shortage = "ENOSPC"
+                self._roll()
+                return None
+        except OSError as error:
+            self.shortage = _code(error)
+            return None
+        self.shortage = None
+        self._sizes[self._number] += len(frame)
+        self._left[self._number] = self._left.get(self._number, 0) + 1
+        self.bytes += len(frame)
+        return self._number, offset
+
+    def read(self, segment, offset):
+        """The batch of a frame; None where it is damaged or gone."""
+        try:
+            with open(self._path(segment), "rb") as file:
+                file.seek(offset)
+                size, checksum = _FRAME.unpack(file.read(_FRAME.size))
+                data = file.read(size) if size <= _BATCH_BYTES_MAX else b""
+            return data if len(data) == size and zlib.crc32(data) == checksum else None
+        except (OSError, struct.error):
+            return None
+
+    def release(self, segment):
+        """One batch of the segment is acknowledged: without any left, its file goes."""
+        self._left[segment] -= 1
+        if self._left[segment] > 0 or self._keep:
+            return
+        if segment == self._number and self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self.bytes -= self._sizes.pop(segment, 0)
+        self._left.pop(segment)
+        try:
+            os.unlink(self._path(segment))
+        except OSError:
+            pass
+
+    def frames(self):
+        """Segment, offset and batch of each frame of a leftover, in order; the torn end of a segment is skipped."""
+        numbers = sorted(int(name[:-4]) for name in os.listdir(self.directory) if re.fullmatch(r"\d{6,}\.seg", name))
+        for number in numbers:
+            offset = len(_MAGIC)
+            size = os.path.getsize(self._path(number))
+            self._sizes[number] = size
+            self.bytes += size
+            while True:
+                data = self.read(number, offset)
+                if data is None:
+                    break
+                self._left[number] = self._left.get(number, 0) + 1
+                yield number, offset, data
+                offset += _FRAME.size + len(data)
+
+    def close(self, space):
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        if space is not None and os.path.isdir(self.directory):
+            try:
+                _write_owner(self.directory, space, "closed")
+            except OSError:
+                pass
+
+    def remove(self):
+        """Deletes the folder of a life whose batches are all acknowledged, and the run's where it is empty."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        try:
+            for name in os.listdir(self.directory):
+                os.unlink(os.path.join(self.directory, name))
+            os.rmdir(self.directory)
+            os.rmdir(os.path.dirname(self.directory))
+        except OSError:
+            pass
+
+    def _path(self, segment):
+        return os.path.join(self.directory, f"{segment:06d}.seg")
+
+    def _create(self):
+        self._number += 1
+        os.makedirs(self.directory, 0o777 if self._keep else 0o700, exist_ok=True)
+        self._file = os.open(self._path(self._number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._sizes[self._number] = len(_MAGIC)
+        self.bytes += len(_MAGIC)
+        os.write(self._file, _MAGIC)
+
+    def _roll(self):
+        os.close(self._file)
+        self._file = None
+
+
+def _code(error):
+    import errno
+
+    return errno.errorcode.get(error.errno, "error") if error.errno else "error"
+
+
+def _check_owner(folder, is_root=False):
+    """Raises ValueError where others may write into a folder of the spool: a rank ships what lies there as its own."""
+    if not hasattr(os, "getuid"):
+        return
+    about = os.lstat(folder)
+    if is_root and stat.S_ISLNK(about.st_mode) and about.st_uid == os.getuid():
+        about = os.stat(folder)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o022:
+        raise ValueError(f'Cannot use spool "{folder}": it must be a directory of user {os.getuid()} that no other user can write (chmod go-w)')
+
+
+def _process_space(host):
+    try:
+        return f"{host} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return host
+
+
+def _start_of(thread):
+    with open(f"{thread}/stat", "rb") as file:
+        text = file.read()
+    return text[text.rindex(b")") + 2 :].split(b" ")[19].decode()
+
+
+def _this_thread():
+    try:
+        pid, _, thread = os.readlink("/proc/thread-self").split("/")
+        return f"{pid} {thread} {_start_of('/proc/thread-self')}"
+    except OSError:
+        return str(os.getpid())
+
+
+def _write_owner(directory, space, writer):
+    with open(os.path.join(directory, "owner"), "w", encoding="utf-8") as file:
+        file.write(f"{space}\n{writer}\n")
+
+
+def _is_writer_dead(directory, space):
+    """Whether the writer of a spool is certainly dead; doubt means no."""
+    try:
+        with open(os.path.join(directory, "owner"), encoding="utf-8") as file:
+            writer_space, writer = (file.read().split("\n") + ["", ""])[:2]
+    except OSError:
+        writer_space = writer = ""
+    if writer_space != space or not writer:
+        newest = max(os.stat(os.path.join(directory, name)).st_mtime for name in [".", *os.listdir(directory)])
+        return time.time() - newest > _QUIET_S
+    if writer == "closed":
+        return True
+    found = re.fullmatch(r"([1-9]\d{0,9})(?: (\d+) (\d+))?", writer)
+    if found is None:
+        return False
+    pid, thread, start = found.groups()
+    try:
+        if thread is None:
+            os.kill(int(pid), 0)
+            return False
+        return _start_of(f"/proc/{pid}/task/{thread}") != start
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
+
+
+# ---- Wires -------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Down(Exception):
+    """The connection cannot be made or is gone; the text is the reason."""
+
+
+class _Wire:
+    """A connection of bytes, read with a timeout by the one thread that sends."""
+
+    def __init__(self, wake):
+        self._wake = wake
+        self._socket = None
+        self._buffer = b""
+
+    def _connect(self, parts, port, is_secure, options):
+        try:
+            raw = socket.create_connection((parts.hostname, parts.port or port), _CONNECT_S)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = raw
+            if is_secure:
+                self._secure(parts, options)
+        except ssl.SSLError as error:
+            raise _Down(f"the certificate is not trusted ({error.reason or error}): set SSL_CERT_FILE or RANKTRACE_NATS_TLS_CA to the file of its issuer") from error
+        except OSError as error:
+            raise _Down("connection refused" if isinstance(error, ConnectionRefusedError) else _reason(error)) from error
+
+    def _secure(self, parts, options):
+        context = ssl.create_default_context(cafile=options.ca)
+        if options.cert:
+            context.load_cert_chain(options.cert, options.key)
+        self._socket = context.wrap_socket(self._socket, server_hostname=parts.hostname)
+
+    def _write(self, data):
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise _Down("connection lost") from error
+
+    def _read(self, timeout):
+        """Adds what arrives within `timeout` s to the buffer; returns whether anything did."""
+        try:
+            waits = not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending())
+            if waits:
+                ready, _, _ = select.select([self._socket, self._wake], [], [], max(0.0, timeout))
+                if self._socket not in ready:
+                    return False
+            data = self._socket.recv(65536)
+        except socket.timeout:
+            return False
+        except (OSError, ValueError) as error:
+            raise _Down("connection lost") from error
+        if not data:
+            raise _Down("connection closed")
+        self._buffer += data
+        return True
+
+    def _read_until(self, isDone, deadline):
+        while not isDone():
+            if _now() > deadline:
+                raise _Down("no answer in time")
+            self._read((deadline - _now()) / 1e9)
+
+    def close(self):
+        if self._socket is not None:
+            try:
+                self._socket.close()
+            except OSError:
+                pass
+            self._socket = None
+
+
+class _WebSocket(_Wire):
+    """Straight to an aggregator: binary frames are batches, text frames messages."""
+
+    flush_ns = 0
+
+    def __init__(self, options, wake):
+        super().__init__(wake)
+        self._options = options
+        self._heard = 0
+        self._fragments = b""
+
+    def connect(self):
+        parts = self._options.servers[0]
+        self._buffer = self._fragments = b""
+        self._connect(parts, 443 if parts.scheme == "wss" else 80, parts.scheme == "wss", self._options)
+        path = parts.path if parts.path.endswith("/v1/ingest") else parts.path.rstrip("/") + "/v1/ingest"
+        key = base64.b64encode(os.urandom(16)).decode()
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        lines = [
+            f"GET {path}{'?' + parts.query if parts.query else ''} HTTP/1.1",
+            f"Host: {host}{':' + str(parts.port) if parts.port else ''}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {key}",
+            "Sec-WebSocket-Version: 13",
+        ]
+        if self._options.token:
+            lines.append(f"Authorization: Bearer {self._options.token}")
+        self._write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        self._read_until(lambda: b"\r\n\r\n" in self._buffer or len(self._buffer) > 65536, _now() + int(_CONNECT_S * 1e9))
+        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+        status = head.split(b" ", 2)[1:2]
+        if status in ([b"401"], [b"403"]):
+            raise _Down("the aggregator wants its token; set option token, or variable RANKTRACE_TOKEN or RANKTRACE_RANK_TOKEN")
+        accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
+        if status != [b"101"] or accept not in head:
+            raise _Down(f"HTTP status {status[0].decode(errors='replace') if status else '?'} instead of a WebSocket; is the URL an aggregator's?")
+        self._heard = _now()
+
+    def send(self, waiting, data):
+        self._frame(2, data)
+
+    def ping(self, id):
+        # A peer that vanished silently keeps TCP quiet for minutes.
+        if _now() - self._heard > _SILENCE_NS:
+            raise _Down("the aggregator is silent")
+        self._frame(1, json.dumps({"type": "clock_ping", "id": id}).encode())
+
+    def poll(self, timeout):
+        """Messages that arrive within `timeout` s, each with the time of its arrival."""
+        messages = []
+        if self._has_frame() or self._read(timeout):
+            at = self._heard = _now()
+            while self._has_frame():
+                text = self._take()
+                if text is not None:
+                    messages.append((at, text))
+        return messages
+
+    def _frame(self, code, data):
+        mask = os.urandom(4)
+        size = len(data)
+        head = bytes((0x80 | code,))
+        if size < 126:
+            head += bytes((0x80 | size,))
+        elif size < 65536:
+            head += b"\xfe" + struct.pack(">H", size)
+        else:
+            head += b"\xff" + struct.pack(">Q", size)
+        # XOR of whole numbers is many times faster than of bytes.
+        repeated = (mask * (size // 4 + 1))[:size]
+        masked = (int.from_bytes(data, "little") ^ int.from_bytes(repeated, "little")).to_bytes(size, "little") if size else b""
+        self._write(head + mask + masked)
+
+    def _has_frame(self):
+        head = self._head()
+        return head is not None and len(self._buffer) >= head[0] + head[1]
+
+    def _head(self):
+        """Bytes of the next frame's head and of its payload; None without a whole head."""
+        if len(self._buffer) < 2:
+            return None
+        size, at = self._buffer[1] & 127, 2
+        if self._buffer[1] & 128:
+            raise _Down("the aggregator sent a masked frame")
+        if size >= 126:
+            length = 2 if size == 126 else 8
+            if len(self._buffer) < 2 + length:
+                return None
+            size, at = int.from_bytes(self._buffer[2 : 2 + length], "big"), 2 + length
+        if size > _MESSAGE_BYTES_MAX * 4:
+            raise _Down("the aggregator sent a frame that is too large")
+        return at, size
+
+    def _take(self):
+        at, size = self._head()
+        first = self._buffer[0]
+        payload, self._buffer = self._buffer[at : at + size], self._buffer[at + size :]
+        code = first & 15
+        if code == 8:
+            reason = payload[2:].decode(errors="replace")
+            raise _Down(f"connection closed ({int.from_bytes(payload[:2], 'big')}{' ' + reason if reason else ''})")
+        if code == 9:
+            self._frame(10, payload)
+            return None
+        if code not in (0, 1):
+            return None
+        self._fragments += payload
+        if len(self._fragments) > _MESSAGE_BYTES_MAX * 4:
+            raise _Down("the aggregator sent a message that is too large")
+        if not first & 128:
+            return None
+        whole, self._fragments = self._fragments, b""
+        return _message_of(whole)
+
+    def close(self):
+        if self._socket is not None:
+            try:
+                self._frame(8, struct.pack(">H", 1000))
+            except _Down:
+                pass
+        super().close()
+
+
+def _message_of(data):
+    try:
+        message = json.loads(data) if len(data) <= _MESSAGE_BYTES_MAX * 4 else None
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+class _Nats(_Wire):
+    """JetStream: the broker acknowledges a batch once its stream has it, and aggregators read the stream at their own pace."""
+
+    flush_ns = _BROKER_FLUSH_NS
+
+    def __init__(self, options, wake):
+        super().__init__(wake)
+        self._options = options
+        self._turn = 0
+        self._secret = os.urandom(16).hex()
+        self._info = {}
+        self._sent = {}  # by reply subject: the batch
+        self._replies = 0
+        self._pings = {}
+
+    def connect(self):
+        options = self._options
+        parts = options.servers[self._turn % len(options.servers)]
+        self._turn += 1
+        self._buffer = b""
+        self._sent = {}
+        self._connect(parts, 4222, False, options)
+        deadline = _now() + int(_CONNECT_S * 1e9)
+        self._read_until(lambda: b"\r\n" in self._buffer or len(self._buffer) > 65536, deadline)
+        line, _, self._buffer = self._buffer.partition(b"\r\n")
+        self._info = _message_of(line[5:]) if line.startswith(b"INFO ") else None
+        if self._info is None:
+            raise _Down("no NATS server answers there")
+        if parts.scheme == "tls" or options.ca or self._info.get("tls_required"):
+            try:
+                self._secure(parts, options)
+            except (ssl.SSLError, OSError) as error:
+                raise _Down(f"the TLS certificate of the NATS server is not trusted ({error}); check variable RANKTRACE_NATS_TLS_CA") from error
+        self._write(b"CONNECT " + json.dumps(self._greeting()).encode() + b"\r\nPING\r\n")
+        while True:
+            self._read_until(lambda: b"\r\n" in self._buffer, deadline)
+            line, _, self._buffer = self._buffer.partition(b"\r\n")
+            if line == b"PONG":
+                break
+            if line.startswith(b"-ERR"):
+                raise _Down(_nats_error(line))
+        self._write(f"SUB {options.inbox}.> 1\r\nSUB ranktrace.v1.{options.run}.control 2\r\n".encode())
+        self._make_stream(deadline)
+
+    def send(self, waiting, data, secret=None):
+        self._replies += 1
+        reply = f"{self._options.inbox}.{self._replies}"
+        self._sent[reply] = (waiting, waiting.was_published, secret is not None)
+        waiting.was_published = True
+        head = f"NATS/1.0\r\nNats-Msg-Id: {secret or self._secret}.{waiting.id}\r\n\r\n".encode()
+        subject = f"ranktrace.v1.{self._options.run}.batch.{self._options.rank}"
+        self._write(f"HPUB {subject} {reply} {len(head)} {len(head) + len(data)}\r\n".encode() + head + data + b"\r\n")
+
+    def ping(self, id):
+        self._replies += 1
+        reply = f"{self._options.inbox}.{self._replies}"
+        self._pings = {reply: id}
+        self._publish(f"ranktrace.v1.{self._options.run}.clock", json.dumps({"type": "clock_ping", "id": id}).encode(), reply)
+
+    def poll(self, timeout):
+        messages = []
+        if b"\r\n" in self._buffer or self._read(timeout):
+            at = _now()
+            while True:
+                found = self._next()
+                if found is None:
+                    break
+                message = self._understand(*found)
+                if message is not None:
+                    messages.append((at, message))
+        return messages
+
+    def _greeting(self):
+        options = self._options
+        greeting = {
+            **{"verbose": False, "pedantic": False, "headers": True, "no_responders": True, "lang": "python", "version": __version__, "protocol": 1},
+            "name": f"ranktrace {options.run} rank {options.rank}",
+        }
+        if options.user:
+            greeting.update(user=options.user, **({"pass": options.password} if options.password else {}))
+        if options.nats_token:
+            greeting["auth_token"] = options.nats_token
+        seed, jwt = options.nkey, None
+        if options.creds:
+            # Read at each connect: credentials expire and are replaced in place.
+            try:
+                with open(options.creds, encoding="utf-8") as file:
+                    jwt, seed = _creds(file.read())
+            except (OSError, ValueError) as error:
+                raise _Down(f"the NATS credentials cannot be read: {error}") from error
+        if seed:
+            key, public = _nkey(seed)
+            greeting["sig"] = base64.urlsafe_b64encode(_ed25519_sign(key, str(self._info.get("nonce", "")).encode())).decode().rstrip("=")
+            greeting.update({"jwt": jwt} if jwt else {"nkey": public})
+        return greeting
+
+    def _publish(self, subject, data, reply=""):
+        self._write(f"PUB {subject} {reply + ' ' if reply else ''}{len(data)}\r\n".encode() + data + b"\r\n")
+
+    def _next(self):
+        """The next message: subject, status of its head, payload. Answers the server's pings. None when no whole one is there."""
+        while True:
+            line, separator, rest = self._buffer.partition(b"\r\n")
+            if not separator:
+                if len(self._buffer) > _MESSAGE_BYTES_MAX:
+                    raise _Down("the NATS server sent a line that is too long")
+                return None
+            words = line.split()
+            kind = words[0].upper() if words else b""
+            if kind in (b"MSG", b"HMSG"):
+                try:
+                    size = int(words[-1])
+                    head = int(words[-2]) if kind == b"HMSG" else 0
+                    subject = words[1].decode()
+                except (ValueError, IndexError) as error:
+                    raise _Down("the NATS server sent a message that is none") from error
+                if not 0 <= head <= size <= _MESSAGE_BYTES_MAX * 4:
+                    raise _Down("the NATS server sent a message that is too large")
+                if len(rest) < size + 2:
+                    return None
+                self._buffer = rest[size + 2 :]
+                status = rest[:head].split(b"\r\n", 1)[0].split()[1:2]
+                return subject, status[0].decode(errors="replace") if status else "", rest[head:size]
+            self._buffer = rest
+            if kind == b"PING":
+                self._write(b"PONG\r\n")
+            elif kind == b"-ERR":
+                text = _nats_error(line)
+                if b"permissions violation" in line.lower():
+                    _notice_once(f"NATS: {line[5:].decode(errors='replace').strip()}: allow it for these credentials")
+                else:
+                    raise _Down(text)
+
+    def _understand(self, subject, status, payload):
+        """What a message means to the rank: an answer of the aggregator, or of the broker on its behalf."""
+        if subject in self._sent:
+            return self._acknowledged(self._sent.pop(subject), status, _message_of(payload) or {})
+        message = _message_of(payload)
+        if subject in self._pings:
+            self._pings = {}
+            return message
+        # A broadcast is no answer: nobody sets our clock by one.
+        is_control = subject == f"ranktrace.v1.{self._options.run}.control"
+        return message if is_control and message is not None and message.get("type") != "clock_pong" else None
+
+    def _acknowledged(self, sent, status, answer):
+        waiting, was_published, is_renamed = sent
+        error = answer.get("error")
+        if status == "503":
+            raise _Down("no JetStream stream takes the batches: there is no stream RANKTRACE, or the server shut its JetStream off (its log says why)")
+        if isinstance(error, dict):
+            if error.get("err_code") == 10054:
+                return {"type": "refused", "batch": waiting.id, "reason": str(error.get("description"))}
+            raise _Down(f"the stream RANKTRACE refuses batches: {error.get('description')}")
+        if answer.get("duplicate") and not was_published:
+            # The stream cannot have a batch that was never sent: another message has that id.
+            if is_renamed:
+                raise _Down("the stream RANKTRACE calls each batch a duplicate")
+            data = waiting.data if waiting.data is not None else waiting.spool.read(waiting.segment, waiting.offset)
+            waiting.was_published = False
+            if data is not None:
+                self.send(waiting, data, os.urandom(16).hex())
+            return None
+        return {"type": "ack", "batch": waiting.id}
+
+    @property
+    def is_late(self):
+        """Whether the broker owes an answer for too long."""
+        return any(waiting.sent_ns is not None and _now() - waiting.sent_ns > _PUBLISH_NS for waiting, _, _ in self._sent.values())
+
+    def _make_stream(self, deadline):
+        """Makes the stream where it is missing; no permission to look is fine, publishing will show."""
+        answer = self._request("$JS.API.STREAM.INFO.RANKTRACE", b"", deadline)
+        error = (answer or {}).get("error") or {}
+        if error.get("err_code") != 10059:
+            return
+        size = 11 << 30
+        while True:
+            config = {
+                **{"name": "RANKTRACE", "subjects": ["ranktrace.v1.*.batch.*"], "storage": "file", "retention": "limits", "discard": "old"},
+                **{"max_msg_size": _STREAM_MESSAGE_BYTES, "duplicate_window": 120_000_000_000, "max_age": 86_400_000_000_000},
+                **{"max_bytes": size, "num_replicas": 1},
+            }
+            answer = self._request("$JS.API.STREAM.CREATE.RANKTRACE", json.dumps(config).encode(), _now() + int(_CONNECT_S * 1e9))
+            error = (answer or {}).get("error") or {}
+            # The server reserves the bytes and refuses a stream for which it has no room.
+            if error.get("err_code") not in (10002, 10023, 10047, 10122) or size <= 8 << 20:
+                break
+            size //= 2
+        if error and error.get("err_code") != 10058:
+            raise _Down(f"cannot create the stream RANKTRACE: {error.get('description')}")
+
+    def _request(self, subject, data, deadline):
+        self._replies += 1
+        reply = f"{self._options.inbox}.{self._replies}"
+        self._publish(subject, data, reply)
+        while _now() < deadline:
+            found = self._next()
+            if found is None:
+                self._read(min(0.2, (deadline - _now()) / 1e9))
+                continue
+            if found[0] == reply:
+                if found[1] == "503":
+                    raise _Down("the NATS server has no JetStream (yet); start it with JetStream on")
+                return _message_of(found[2])
+        return None
+
+
+_STREAM_MESSAGE_BYTES = 1_048_576
+
+
+def _nats_error(line):
+    if b"Authorization" in line or b"authentication" in line.lower():
+        return "the NATS server refused the credentials; check variables RANKTRACE_NATS_*"
+    return f"the NATS server said {line[5:].decode(errors='replace').strip()}"
+
+
+def _creds(text):
+    """User JWT and seed of a .creds file. Raises ValueError."""
+    blocks = re.findall(r"-{3,}BEGIN [^\n]*-{3,}\s*\n\s*([A-Za-z0-9_.=-]+)\s*\n\s*-{3,}END", text)
+    if len(blocks) < 2:
+        raise ValueError("a .creds file holds a JWT and a seed")
+    return blocks[0], blocks[1]
+
+
+def _nkey(seed):
+    """Raw key and public name (U…) of a user seed (SU…). Raises _Down."""
+    try:
+        raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
+    except (binascii.Error, ValueError) as error:
+        raise _Down("the NKey seed is none: SU and 56 more characters") from error
+    if len(raw) != 36 or raw[0] & 0xF8 != 18 << 3:
+        raise _Down("the NKey seed is none: SU and 56 more characters")
+    key = raw[2:34]
+    public = bytes((20 << 3,)) + _ed25519_public(key)
+    return key, base64.b32encode(public + struct.pack("<H", _crc16(public))).decode().rstrip("=")
+
+
+def _crc16(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1
+            crc &= 0xFFFF
+    return crc
+
+
+# Ed25519 (RFC 8032), for NATS's nonces alone: a signature takes some milliseconds, once a connection.
+_P = 2**255 - 19
+_L = 2**252 + 27742317777372353535851937790883648493
+_D = -121665 * pow(121666, _P - 2, _P) % _P
+_BASE_Y = 4 * pow(5, _P - 2, _P) % _P
+
+
+def _base_point():
+    square = (_BASE_Y * _BASE_Y - 1) * pow(_D * _BASE_Y * _BASE_Y + 1, _P - 2, _P) % _P
+    x = pow(square, (_P + 3) // 8, _P)
+    if (x * x - square) % _P != 0:
+        x = x * pow(2, (_P - 1) // 4, _P) % _P
+    if x & 1:
+        x = _P - x
+    return x, _BASE_Y, 1, x * _BASE_Y % _P
+
+
+def _add_points(left, right):
+    a = (left[1] - left[0]) * (right[1] - right[0]) % _P
+    b = (left[1] + left[0]) * (right[1] + right[0]) % _P
+    c = 2 * left[3] * right[3] * _D % _P
+    d = 2 * left[2] * right[2] % _P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % _P, g * h % _P, f * g % _P, e * h % _P
+
+
+def _multiply(number, point):
+    result = (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            result = _add_points(result, point)
+        point = _add_points(point, point)
+        number >>= 1
+    return result
+
+
+def _compress(point):
+    inverse = pow(point[2], _P - 2, _P)
+    x, y = point[0] * inverse % _P, point[1] * inverse % _P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+def _expand(key):
+    digest = hashlib.sha512(key).digest()
+    number = int.from_bytes(digest[:32], "little")
+    return number & ((1 << 254) - 8) | 1 << 254, digest[32:]
+
+
+def _ed25519_public(key):
+    return _compress(_multiply(_expand(key)[0], _base_point()))
+
+
+def _ed25519_sign(key, message):
+    number, prefix = _expand(key)
+    public = _compress(_multiply(number, _base_point()))
+    r = int.from_bytes(hashlib.sha512(prefix + message).digest(), "little") % _L
+    point = _compress(_multiply(r, _base_point()))
+    h = int.from_bytes(hashlib.sha512(point + public + message).digest(), "little") % _L
+    return point + ((r + h * number) % _L).to_bytes(32, "little")
+
+
+class _Files:
+    """No aggregator: the spool is the output, for `ranktrace merge`."""
+
+    flush_ns = 0
+
+    def __init__(self, wake):
+        self._wake = wake
+
+    def connect(self):
+        pass
+
+    def poll(self, timeout):
+        select.select([self._wake], [], [], max(0.0, timeout))
+        return []
+
+    def close(self):
+        pass
+
+
+# ---- The thread that sends ---------------------------------------------------------------------------------------------------------------------
+
+_noticed = {}
+
+
+def _notice_once(line):
+    """At most one line of a kind in ten seconds."""
+    now = _now()
+    if now - _noticed.get(line, -_NOTICE_NS) < _NOTICE_NS:
+        return
+    if len(_noticed) >= 64:
+        _noticed.clear()
+    _noticed[line] = now
+    _notice(line)
+
+
+def _base36(number):
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits
+
+
+def _host_id():
+    """Processes with the same boot id read the same clock, in containers too."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()[:256]
+    except OSError:
+        return socket.gethostname()[:256] or "unknown"
+
+
+class _Sender(threading.Thread):
+    """Makes batches and brings them to the aggregator in order, through every outage: spool first, then the wire."""
+
+    def __init__(self, profile):
+        super().__init__(name="ranktrace", daemon=True)
+        options = self._options = profile._options
+        self._profile = profile
+        self._host = _host_id()
+        random = _base36(int.from_bytes(os.urandom(8), "little")).rjust(13, "0")
+        self._incarnation = f"{_base36(time.time_ns() // 1_000_000)}-{random}-{_base36(os.getpid())}"
+        self._rows = _Rows(profile, self._incarnation, self._host)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        wire = {"web-socket": _WebSocket, "nats": _Nats}.get(options.transport)
+        self._wire = _Files(self._wake_read) if wire is None else wire(options, self._wake_read)
+        self._is_file = wire is None
+        self._queue = collections.deque()  # not sent
+        self._sent = collections.deque()  # sent, not acknowledged
+        self._settled = collections.deque()  # acknowledged, and perhaps not yet on the receiver's disk
+        self._memory = 0
+        self._is_up = False
+        self._attempt = 0
+        self._retry_ns = 0
+        self._away = set()
+        self._flushed_ns = 0
+        self._flush_asked = False
+        self._pinger = _Pinger()
+        self._deadline_ns = None
+        self._space = _process_space(self._host)
+        name = f"rank-{options.rank}-{self._incarnation}"
+        directory = os.path.join(options.spool_directory, options.run, name)
+        self._spool = _Spool(directory, min(_SEGMENT_BYTES, -(-options.spool_bytes_max // 8)), keep=self._is_file)
+        self._leftovers = []
+        self._open_spool(directory)
+        self._leave_note(directory)
+
+    def stop(self, seconds):
+        """Ends the thread once everything is acknowledged, or the time is up."""
+        self._deadline_ns = _now() + int(seconds * 1e9)
+        self._wake_up()
+        self.join(seconds + 1)
+
+    def run(self):
+        failures = 0
+        while failures < 100:
+            try:
+                self._turn()
+                if self._deadline_ns is not None:
+                    self._finish()
+                    return
+                failures = 0
+            except Exception as error:
+                failures += 1
+                _notice_once(f"sending failed and goes on: {_reason(error)}")
+                time.sleep(0.1)
+        _notice("sending failed 100 times in a row: recording ends")
+
+    # One turn: connect, make a batch where one is due, send, read, ask for the clock
+
+    def _turn(self):
+        now = _now()
+        if not self._is_up and now >= self._retry_ns:
+            self._connect()
+        self._flush_if_due()
+        try:
+            self._pump()
+            self._ask_clock()
+            if self._is_up and getattr(self._wire, "is_late", False):
+                raise _Down("the NATS server did not answer in time")
+            self._wait()
+        except _Down as error:
+            self._down(str(error))
+
+    def _flush_if_due(self):
+        waited = _now() - self._flushed_ns
+        is_empty = not self._profile._events and not self._profile._facts and self._rows.is_empty
+        due = _HEARTBEAT_NS if is_empty else self._options.flush_interval_ms * 1_000_000
+        if waited >= due or self._flush_asked or self._rows.has_answers:
+            self._flush()
+
+    def _flush(self, is_last=False):
+        self._flush_asked = False
+        self._rows.add_clock_samples(self._pinger.take())
+        has_more = True
+        while has_more:
+            has_more = self._rows.drain()
+            ends = is_last and not has_more
+            batch = self._rows.take(not has_more, ends)
+            if batch is not None:
+                self._ship(*batch, ends)
+        self._flushed_ns = _now()
+
+    def _ship(self, data, id, is_last):
+        leftover = sum(spool.bytes for spool in self._leftovers)
+        place = self._spool.append(data, self._options.spool_bytes_max - leftover, is_last)
+        if place is None and self._spool.shortage == "ENOSPC":
+            place = self._spool.append(data, self._options.spool_bytes_max - leftover, is_last)
+        has_room = self._memory + len(data) <= _MEMORY_BYTES_MAX
+        if self._is_file:
+            if place is None:
+                self._lose(f"the output cannot be written ({self._spool.shortage}, \"{self._spool.directory}\")")
+            return
+        if place is None and not has_room and not is_last:
+            self._lose(f"the spool is full ({self._spool.shortage}, \"{self._spool.directory}\")")
+            return
+        keep = data if has_room or place is None else None
+        if keep is not None:
+            self._memory += len(data)
+        self._queue.append(_Waiting(id, keep, len(data), self._spool, *(place or ())))
+
+    def _lose(self, why):
+        self._rows.dropped_batches += 1
+        _notice_once(f"{why}: batches are dropped and counted")
+
+    def _pump(self):
+        while self._is_up and self._queue and len(self._sent) < _IN_FLIGHT_MAX:
+            waiting = self._queue[0]
+            data = waiting.data if waiting.data is not None else waiting.spool.read(waiting.segment, waiting.offset)
+            if data is None:
+                self._queue.popleft()
+                self._rows.dropped_batches += 1
+                _notice_once("a batch cannot be read back from the spool and is lost")
+                self._release(waiting)
+                continue
+            waiting.sent_ns = _now()
+            self._wire.send(waiting, data)
+            self._sent.append(self._queue.popleft())
+
+    def _ask_clock(self):
+        if self._is_up and not self._is_file:
+            id = self._pinger.due()
+            if id is not None:
+                self._wire.ping(id)
+
+    def _wait(self):
+        now = _now()
+        interval = self._options.flush_interval_ms * 1_000_000
+        until = self._flushed_ns + min(interval, _HEARTBEAT_NS)
+        if self._is_up and not self._is_file:
+            until = min(until, self._pinger.next_ns)
+        elif not self._is_up:
+            until = min(until, self._retry_ns)
+        if self._deadline_ns is not None:
+            until = min(until, self._deadline_ns)
+        timeout = max(0.0, (until - now) / 1e9)
+        if not self._is_up:
+            select.select([self._wake_read], [], [], timeout)
+        else:
+            for at, message in self._wire.poll(timeout):
+                self._receive(at, message)
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            pass
+        self._let_go(_now() - self._wire.flush_ns)
+
+    def _receive(self, at, message):
+        kind = message.get("type")
+        if kind == "ack":
+            self._settle(message.get("batch"))
+        elif kind == "refused":
+            # The aggregator cannot read the id of a broken batch: an empty id stands for the oldest unanswered one.
+            id = message.get("batch") or (self._sent[0].id if self._sent else "")
+            if self._settle(id):
+                self._rows.dropped_batches += 1
+                _notice_once(f"batch {id} refused: {str(message.get('reason'))[:200]}")
+        elif kind == "clock_pong":
+            self._pinger.answer(at, message)
+        elif message.get("run", self._options.run) == self._options.run:
+            if kind == "record":
+                first, last = message.get("fromStep"), message.get("toStep")
+                if isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < 1 << 53:
+                    self._rows.ask(first, last)
+            if kind in ("flush", "pull", "record"):
+                self._flush_asked = True
+
+    def _settle(self, id):
+        for waiting in self._sent:
+            if waiting.id == id:
+                break
+        else:
+            return False
+        self._sent.remove(waiting)
+        waiting.settled_ns = _now()
+        self._settled.append(waiting)
+        if self._away:
+            _notice(f"back at {self._peer}")
+            self._away.clear()
+        return True
+
+    def _let_go(self, before):
+        """Releases batches that the receiver has on its disk by now."""
+        while self._settled and self._settled[0].settled_ns <= before:
+            self._release(self._settled.popleft())
+
+    def _release(self, waiting):
+        if waiting.data is not None:
+            self._memory -= waiting.size
+            waiting.data = None
+        spool = waiting.spool
+        if waiting.segment is not None:
+            spool.release(waiting.segment)
+        if spool is not self._spool and not spool._left:
+            self._leftovers.remove(spool)
+            spool.remove()
+
+    # Up and down
+
+    def _connect(self):
+        try:
+            self._wire.connect()
+        except _Down as error:
+            self._down(str(error))
+            return
+        self._is_up = True
+        self._attempt = 0
+        self._pinger.start()
+
+    def _down(self, reason):
+        self._wire.close()
+        self._is_up = False
+        self._pinger.stop()
+        # What was acknowledged a moment ago may be lost with the broker.
+        again = [*self._settled, *self._sent]
+        self._settled.clear()
+        self._sent.clear()
+        self._queue.extendleft(reversed(again))
+        delay = min(2.0, 0.1 * 2 ** min(self._attempt, 10)) * (1 - int.from_bytes(os.urandom(2), "little") / 131072)
+        self._attempt += 1
+        self._retry_ns = _now() + int(delay * 1e9)
+        if reason not in self._away and len(self._away) < 8:
+            self._away.add(reason)
+            _notice_once(f"away from {self._peer}: {reason}; batches wait in the spool")
+
+    @property
+    def _peer(self):
+        server = self._options.servers[0]
+        return f"{server.scheme}://{server.hostname}{':' + str(server.port) if server.port else ''}"
+
+    def _wake_up(self):
+        try:
+            os.write(self._wake_write, b"!")
+        except OSError:
+            pass
+
+    # The end
+
+    def _finish(self):
+        self._flush(is_last=True)
+        while (self._queue or self._sent) and _now() < self._deadline_ns:
+            # A receiver that is away is not waited for.
+            if not self._is_up and self._attempt > 0:
+                break
+            try:
+                if not self._is_up:
+                    self._connect()
+                    continue
+                self._pump()
+                self._wait()
+            except _Down as error:
+                self._down(str(error))
+        self._wire.close()
+        rest = len(self._queue) + len(self._sent)
+        if self._is_file:
+            self._spool.close(None)
+        elif rest == 0:
+            self._spool.remove()
+        else:
+            lost = sum(1 for waiting in [*self._queue, *self._sent] if waiting.segment is None)
+            self._rows.dropped_batches += lost
+            self._spool.close(self._space)
+            command = f"ranktrace merge {os.path.join(self._options.spool_directory, self._options.run)} -o {self._options.run}.pftrace"
+            _notice(f'not everything was acknowledged: the rest stays in "{self._spool.directory}" for the next start of this rank; to make a trace of it: {command}')
+        if self._rows.dropped_batches > 0:
+            _notice(f"batches lost in all: {self._rows.dropped_batches} (the spool or its disk was full, they were refused, or damaged in the spool)")
+
+    # The start
+
+    def _open_spool(self, directory):
+        try:
+            if not self._is_file:
+                self._adopt()
+            self._spool.open(None if self._is_file else self._space)
+        except (OSError, ValueError) as error:
+            _notice(f"{_reason(error)}: batches are held in memory, and lost if the process is killed")
+
+    def _adopt(self):
+        """Takes over what earlier lives of this rank left."""
+        parent = os.path.join(self._options.spool_directory, self._options.run)
+        prefix = f"rank-{self._options.rank}-"
+        try:
+            names = sorted(name for name in os.listdir(parent) if name.startswith(prefix))
+        except OSError:
+            return
+        for name in names:
+            spool = _Spool(os.path.join(parent, name), _SEGMENT_BYTES)
+            try:
+                _check_owner(spool.directory)
+                if not _is_writer_dead(spool.directory, self._space):
+                    continue
+                for segment, offset, data in spool.frames():
+                    header, _ = _unpack(data)
+                    id = f"{header['run']}.{header['rank']}.{header['incarnation']}.{header['sequence']}"
+                    self._queue.append(_Waiting(id, None, len(data), spool, segment, offset))
+                if spool._left:
+                    self._leftovers.append(spool)
+                else:
+                    spool.remove()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                _notice(f"what an earlier process left is not shipped: {_reason(error)}")
+
+    def _leave_note(self, directory):
+        """For `ranktrace run`: where this rank records to."""
+        folder = self._options.launch_directory
+        if not folder:
+            return
+        options = self._options
+        note = {"run": options.run, "rank": options.rank, "url": None if self._is_file else self._peer, "spool": directory}
+        path = os.path.join(folder, f"rank-{options.rank}-{self._incarnation}")
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                json.dump(note, file)
+            os.rename(f"{path}.new", f"{path}.json")
+        except OSError:
+            pass
+
+
+class _Pinger:
+    """Asks the aggregator for its clock and keeps the answers with the shortest round trips: 16 pings at first, then 4 each second."""
+
+    def __init__(self):
+        self._samples = collections.deque(maxlen=64)
+        self._burst = []
+        self._left = 0
+        self._id = 0
+        self._sent_ns = None
+        self.next_ns = 0
+
+    def start(self):
+        self._left = 16
+        self._sent_ns = None
+        self.next_ns = 0
+
+    def stop(self):
+        self._sent_ns = None
+        self._keep_best()
+
+    def due(self):
+        """Id of a ping to send now, or None."""
+        now = _now()
+        if now < self.next_ns:
+            return None
+        if self._left == 0:
+            self._keep_best()
+            self._left = 4
+            if self._sent_ns is not None or self.next_ns != 0 and now < self.next_ns:
+                return None
+        self._left -= 1
+        self._id += 1
+        self._sent_ns = _now()
+        self.next_ns = self._sent_ns + _PING_NS
+        return self._id
+
+    def answer(self, at, pong):
+        if self._sent_ns is None or pong.get("id") != self._id:
+            return
+        try:
+            host = str(pong["host"])[:256]
+            received, sent = int(pong["received"]), int(pong["sent"])
+        except (KeyError, TypeError, ValueError):
+            return
+        self._burst.append((self._sent_ns, at, received, sent, host))
+        self._sent_ns = None
+        self.next_ns = _now() if self._left > 0 else _now() + _BURST_NS
+
+    def take(self):
+        taken = list(self._samples)
+        self._samples.clear()
+        return taken
+
+    def _keep_best(self):
+        burst = sorted(self._burst, key=lambda one: one[1] - one[0] - (one[3] - one[2]))
+        self._burst = []
+        self._samples.extend(burst[: (len(burst) + 1) // 2])
+
+
+# ---- PyTorch -----------------------------------------------------------------------------------------------------------------------------------
+
+_is_instrumented = False
+_first_optimizer = None
+_mark = threading.local()  # when the forward pass may have begun, by thread
+
+
+def _learn_torch():
+    """Once torch is loaded, its profiler sees our spans, too."""
+    global _torch_record_function
+    torch = sys.modules.get("torch")
+    if torch is None or _torch_record_function is not None:
+        return
+    try:
+        own, is_enabled = torch.autograd.profiler.record_function, torch.autograd._profiler_enabled
+        # Entering torch's own costs a microsecond and more also where no profiler runs.
+        _torch_record_function = lambda name: own(name) if is_enabled() else _NoSpan  # noqa: E731
+    except AttributeError:
+        pass
+
+
+class _Nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+_NoSpan = _Nothing()
+
+
+def instrument_torch():
+    """Steps by the optimizer, and phases by PyTorch's own calls: `data`, `forward`, `backward`, `optimizer`, and collectives. Once a process."""
+    global _is_instrumented
+    torch = sys.modules.get("torch")
+    if _is_instrumented or torch is None:
+        return
+    _is_instrumented = True
+    _learn_torch()
+    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, trace_collectives):
+        try:
+            part()
+        except Exception as error:
+            _notice(f"this version of PyTorch is not known well enough ({part.__name__.strip('_')}): {_reason(error)}")
+
+
+def _begin_steps(profile):
+    """The first step of a program that was not changed begins with its first batch, not with the process: imports are no training."""
+    if profile._step is None:
+        profile._step = (0, _now())
+
+
+def _hook_optimizers():
+    from torch.optim import optimizer as module
+
+    open_spans = weakref.WeakKeyDictionary()
+
+    def begin(optimizer, *_):
+        if _running is not None:
+            _begin_steps(_running)
+            span = _running._begin(_Span("optimizer"))
+            if span is not None:
+                open_spans[optimizer] = span
+
+    def end(optimizer, *_):
+        global _first_optimizer
+        span = open_spans.pop(optimizer, None)
+        if span is not None:
+            _end(span)
+        profile = _running
+        if profile is None:
+            return
+        # A program may have several optimizers: the first one counts the steps.
+        if _first_optimizer is None or _first_optimizer() is None:
+            _first_optimizer = weakref.ref(optimizer)
+        if _first_optimizer() is optimizer and not profile._counts_steps:
+            profile._end_step()
+        _mark.time = _now()
+
+    module.register_optimizer_step_pre_hook(begin)
+    module.register_optimizer_step_post_hook(end)
+
+
+def _hook_data_loaders():
+    from torch.utils.data import dataloader
+
+    original = dataloader._BaseDataLoaderIter.__next__
+
+    @functools.wraps(original)
+    def next_batch(self):
+        profile = _running
+        span = None
+        if profile is not None:
+            _begin_steps(profile)
+            span = profile._begin(_Span("data"))
+        try:
+            return original(self)
+        finally:
+            if span is not None:
+                _end(span)
+                _mark.time = span.end
+
+    dataloader._BaseDataLoaderIter.__next__ = next_batch
+
+
+def _hook_backward():
+    import torch
+
+    original = torch.autograd.backward
+
+    @functools.wraps(original)
+    def backward(*args, **kwargs):
+        profile = _running
+        if profile is None:
+            return original(*args, **kwargs)
+        _begin_steps(profile)
+        _add_forward(profile)
+        span = profile._begin(_Span("backward"))
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if span is not None:
+                _end(span)
+                _mark.time = span.end
+
+    torch.autograd.backward = backward
+
+
+def _add_forward(profile):
+    """The forward pass: from the last batch, backward or step to the begin of backward. What lies between is the program's own work."""
+    began = getattr(_mark, "time", None)
+    _mark.time = None
+    thread = _thread_of(profile)
+    if began is None or thread is None or thread.stack or len(profile._events) >= _EVENTS_MAX:
+        return
+    span = _Span("forward")
+    span.thread, span.start, span.end = thread, began, _now()
+    profile._events.append(span)
+
+
+_COLLECTIVES = {
+    "all_reduce": "all_reduce", "all_reduce_coalesced": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "all_gather",
+    "all_gather_into_tensor": "all_gather", "gather": "gather", "scatter": "scatter", "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter", "all_to_all": "all_to_all", "all_to_all_single": "all_to_all", "barrier": "barrier",
+}
+
+
+def trace_collectives():
+    """Records the calls of torch.distributed's collectives. Of an asynchronous one, and of NCCL's, that is the time to enqueue it."""
+    import torch
+
+    distributed = torch.distributed
+    if not distributed.is_available():
+        return
+    for name, op in _COLLECTIVES.items():
+        original = getattr(distributed, name, None)
+        if original is None or getattr(original, "_is_traced", False):
+            continue
+        traced = _traced(original, op)
+        setattr(distributed, name, traced)
+        # Callers inside of torch use the module's own names.
+        module = sys.modules.get("torch.distributed.distributed_c10d")
+        if module is not None and getattr(module, name, None) is original:
+            setattr(module, name, traced)
+
+
+def _traced(original, op):
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        profile = _running
+        if profile is None:
+            return original(*args, **kwargs)
+        with collective(op, _group_name(args, kwargs), _payload(args)):
+            return original(*args, **kwargs)
+
+    call._is_traced = True
+    return call
+
+
+def _group_name(args, kwargs):
+    try:
+        from torch.distributed import distributed_c10d as c10d
+
+        group = kwargs.get("group")
+        if group is None:
+            group = next((one for one in args if isinstance(one, c10d.ProcessGroup)), None)
+        if group is None or group is c10d.GroupMember.WORLD:
+            return "world"
+        return str(getattr(group, "group_name", "group"))
+    except Exception:
+        return "world"
+
+
+def _payload(args):
+    try:
+        first = args[0] if args else None
+        tensors = first if isinstance(first, (list, tuple)) else (first,)
+        return sum(one.numel() * one.element_size() for one in tensors if hasattr(one, "element_size"))
+    except Exception:
+        return 0
+
+
+class _AfterImport:
+    """Calls back once torch.optim.optimizer and torch.utils.data are loaded: a program may load torch late, or never."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        import importlib.machinery
+
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        sys.meta_path.remove(self)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            instrument_torch()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+_USAGE = """usage: python -m ranktrace [--run NAME] [--url URL] [-m MODULE | FILE] [ARGUMENT …]
+
+Runs a training program and records it, without a change: a step per optimizer step, phases by PyTorch's own calls.
+Other options are RANKTRACE_* variables, those of @ranktrace/sdk; rank and world size come from the launcher.
+"""
+
+
+def _main(arguments):
+    import runpy
+
+    options = {}
+    while arguments and arguments[0].startswith("--"):
+        name, separator, value = arguments.pop(0)[2:].partition("=")
+        if name == "help":
+            sys.stdout.write(_USAGE)
+            return 0
+        if name == "version":
+            sys.stdout.write(f"{__version__}\n")
+            return 0
+        if name not in ("run", "url", "directory"):
+            _notice(f"unknown option --{name}: python -m ranktrace --help lists them")
+            return 2
+        if not separator and not arguments:
+            _notice(f"--{name} needs a value")
+            return 2
+        options[name] = value if separator else arguments.pop(0)
+    is_module = arguments[:1] == ["-m"]
+    if is_module:
+        arguments.pop(0)
+    if not arguments:
+        sys.stderr.write(_USAGE)
+        return 2
+    try:
+        recording = profile(**options)
+    except ValueError as error:
+        _notice(str(error))
+        return 2
+    if "torch" in sys.modules:
+        instrument_torch()
+    else:
+        sys.meta_path.insert(0, _AfterImport())
+    recording.start(begins_step=False)
+    sys.argv = arguments
+    try:
+        if is_module:
+            sys.path[0] = os.getcwd()
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+            runpy.run_path(arguments[0], run_name="__main__")
+    finally:
+        recording.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    # The program's own `import ranktrace` must find the profile that runs.
+    import ranktrace as _ranktrace
+
+    sys.exit(_ranktrace._main(sys.argv[1:]))

@@ -1,0 +1,27 @@
+"""A rank that trains with Python: STEPS steps of "data", "forward" and an all-reduce. At KILL_AT it kills itself inside of "forward"."""
+
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python"))
+import ranktrace
+
+steps, kill_at = int(os.environ["STEPS"]), int(os.environ.get("KILL_AT", "-1"))
+with ranktrace.profile() as prof:
+    prof.context(batch_size=32)
+    for number in range(steps):
+        with ranktrace.record_function("data"):
+            time.sleep(0.001)
+        with ranktrace.record_function("forward", {"number": number}):
+            with ranktrace.record_function("layer"):
+                time.sleep(0.005)
+            if number == kill_at:
+                # Long enough for the span to be announced.
+                time.sleep(1)
+                os.kill(os.getpid(), signal.SIGKILL)
+        with ranktrace.collective("all_reduce", bytes=4096):
+            time.sleep(0.001)
+        prof.counter("loss", 1 / (number + 1))
+        prof.step()

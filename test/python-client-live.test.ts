@@ -1,0 +1,134 @@
+// Ranks in Python, live: over WebSocket and NATS, through killed receivers, and killed themselves. What they counted is what is stored, once.
+
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { LiveMessage } from '@ranktrace/protocol';
+import { nkeys } from 'nats';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startNatsServer } from './setup/nats-server.ts';
+import { type CommandResult, repository, runCommand, type StartedCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
+
+const run = 'snake';
+const steps = 400;
+/** Of a step: the step, three spans, a collective and a counter. */
+const eventsPerStep = 6;
+let directory: string;
+let service: StartedCommand | undefined;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'ranktrace-python-'));
+});
+afterEach(async () => {
+  service?.child.kill('SIGKILL');
+  await service?.ended;
+  service = undefined;
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const out = (): string => join(directory, 'out');
+const spool = (): string => join(directory, 'spool');
+
+function startRank(rank: number, worldSize: number, environment: Record<string, string>): StartedCommand {
+  const env = {
+    ...process.env,
+    RANK: `${rank}`,
+    WORLD_SIZE: `${worldSize}`,
+    RANKTRACE_RUN: run,
+    RANKTRACE_SPOOL_DIRECTORY: spool(),
+    // Ends do not hurry on a slow machine.
+    RANKTRACE_EXIT_DEADLINE_MS: '60000',
+    STEPS: `${steps}`,
+    ...environment,
+  };
+  return startProgram(process.env.PYTHON_BIN ?? 'python3', ['-I', 'test/programs/python_rank.py'], {
+    cwd: repository,
+    env,
+    ownGroup: false,
+  });
+}
+
+async function serve(port: number, ...options: readonly string[]): Promise<void> {
+  service = startCommand(['serve', '--listen', `127.0.0.1:${port}`, '--out', out(), ...options]);
+  await service.said('listening on http');
+}
+
+async function ranksAt(port: number): Promise<LiveMessage['runs'][number]['ranks']> {
+  const { runs } = (await (await fetch(`http://127.0.0.1:${port}/status`)).json()) as LiveMessage;
+  return runs.find((one) => one.run === run)?.ranks ?? [];
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+/** Every event of `ranks` ranks is stored once, and no rank counted a loss. */
+async function expectWhole(ranks: number, stderr: readonly CommandResult[]): Promise<void> {
+  for (const one of stderr) expect(one).toMatchObject({ code: 0, stderr: expect.not.stringContaining('lost') });
+  const { code, stdout } = await runCommand(['report', out(), '--run', run]);
+  expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing was lost') });
+  expect(stdout.replaceAll(' ', ' ')).toContain(
+    `${ranks} of ${ranks} ranks on 1 host, ${(ranks * steps * eventsPerStep).toLocaleString('en').replaceAll(',', ' ')} events`,
+  );
+  // What was acknowledged left the spool.
+  expect(readdirSync(spool())).toEqual([]);
+}
+
+test('over WebSocket, with a service that is killed and started again', async () => {
+  const port = await freePort();
+  await serve(port);
+  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: `ws://127.0.0.1:${port}` }));
+  await until(async () => (await ranksAt(port)).filter(({ step }) => step > 50).length === 2);
+  service?.child.kill('SIGKILL');
+  await service?.ended;
+  await serve(port);
+  const ended = await Promise.all(ranks.map((rank) => rank.ended));
+  await until(async () => (await ranksAt(port)).filter((rank) => rank.ended).length === 2);
+  await expectWhole(2, ended);
+});
+
+test('over NATS with an NKey, with a broker that is killed and started again', async () => {
+  const user = nkeys.createUser();
+  const seed = new TextDecoder().decode(user.getSeed());
+  const config = `authorization { users: [ { nkey: ${user.getPublicKey()} } ] }`;
+  await using broker = await startNatsServer({ config });
+  const port = await freePort();
+  process.env.RANKTRACE_NATS_NKEY = seed;
+  await serve(port, '--nats', broker.url);
+  delete process.env.RANKTRACE_NATS_NKEY;
+  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: broker.url, RANKTRACE_NATS_NKEY: seed }));
+  await until(async () => (await ranksAt(port)).filter(({ step }) => step > 50).length === 2);
+  await broker.kill9();
+  await broker.restart();
+  const ended = await Promise.all(ranks.map((rank) => rank.ended));
+  await until(async () => (await ranksAt(port)).filter((rank) => rank.ended).length === 2);
+  await expectWhole(2, ended);
+});
+
+test('a killed rank shows its open span, and its next life ships what it left', async () => {
+  const nowhere = `ws://127.0.0.1:${await freePort()}`;
+  const { signal } = await startRank(0, 1, { RANKTRACE_URL: nowhere, KILL_AT: '40' }).ended;
+  expect(signal).toBe('SIGKILL');
+  const port = await freePort();
+  await serve(port);
+  const { code } = await startRank(0, 1, { RANKTRACE_URL: `ws://127.0.0.1:${port}`, STEPS: '10' }).ended;
+  expect(code).toBe(0);
+  const { stdout } = await runCommand(['report', out(), '--run', run]);
+  // 40 and 10 steps; then data and layer, which ended, and forward, which did not.
+  expect(stdout).toContain(`1 of 1 ranks in 2 lives on 1 host, ${50 * eventsPerStep + 3} events`);
+  expect(stdout).toContain('stopped without saying goodbye');
+});
+
+test('wrong options are one line before the program runs; nothing later raises', async () => {
+  const { code, stderr } = await startRank(3, 2, {}).ended;
+  expect(code).toBe(1);
+  expect(stderr).toContain('Bad rank 3: it must be below the world size, 2');
+  const unwritable = await startRank(0, 1, {
+    RANKTRACE_SPOOL_DIRECTORY: '/proc/none',
+    RANKTRACE_URL: 'ws://127.0.0.1:1',
+    STEPS: '5',
+    RANKTRACE_EXIT_DEADLINE_MS: '0',
+  }).ended;
+  expect(unwritable).toMatchObject({ code: 0, stderr: expect.stringContaining('batches are held in memory') });
+});
