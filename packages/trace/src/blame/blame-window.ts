@@ -32,8 +32,8 @@ export interface Meeting {
   readonly transfer: number;
   /** ± ns of its waits and of its transfer; undefined if clocks are not aligned: then both come from lengths alone. */
   readonly epsilon: number | undefined;
-  /** A send and its receive. */
-  readonly isSend?: true;
+  /** Of a send: the sending and the receiving rank. */
+  readonly pair?: readonly [number, number];
 }
 
 /** One stretch of a rank's step, ns, or one end of a meeting. `phase`: index into `BlameWindow.phases`. */

@@ -10,6 +10,7 @@
 
 import { isWaitingRole } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
+import { ranksText } from '../model/ranks-text.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
@@ -257,7 +258,9 @@ function sharesOf(
   const network = mendedStep - withoutTransfers;
   // Kernels of devices spin for a late stage; other waits for sends have reasons of their own.
   const bubble = window.isCutByMeetings === true ? withoutTransfers - replay.meanStep(mended, 0, false) : 0;
-  if (bubble >= bubbleShareToReport * mendedStep) {
+  // An offset between two clocks makes sends one way look longer, and those the other way as much shorter.
+  const unsure = goBothWays(window) ? 0 : (uncertainty ?? Number.POSITIVE_INFINITY);
+  if (bubble - unsure >= bubbleShareToReport * mendedStep) {
     const evidence = [...bubbleText(window), 'more and smaller microbatches, or an interleaved schedule, make it shorter'];
     found.push({ kind: 'pipeline_bubble', ranks: [], phase: undefined, ...costs(bubble, step), gainMsPerStep: ms(bubble), evidence });
   }
@@ -272,19 +275,32 @@ function sharesOf(
   return found;
 }
 
+/** Whether each rank that sends to another also gets something from it. */
+function goBothWays({ steps }: BlameWindow): boolean {
+  const pairs = new Set<string>();
+  for (const { ranks } of steps) {
+    for (const { pieces } of ranks)
+      for (const piece of pieces) if (piece.kind === 'enter' && piece.meeting.pair !== undefined) pairs.add(piece.meeting.pair.join());
+  }
+  return [...pairs].every((pair) => pairs.has(pair.split(',').reverse().join()));
+}
+
 /** How long each stage waits for others' sends; of many stages, the one with the most and the one with the least. */
 function bubbleText({ ranks, steps }: BlameWindow): string[] {
-  const stages = new Map<string, { waited: number; length: number }>();
+  const stages = new Map<string, { readonly ranks: Set<number>; waited: number; length: number }>();
   for (const { ranks: parts } of steps) {
     for (const [index, { length, pieces }] of parts.entries()) {
       const name = ranks[index]?.peers || `rank ${ranks[index]?.rank}`;
-      const of = stages.get(name) ?? { waited: 0, length: 0 };
+      const of = stages.get(name) ?? { ranks: new Set<number>(), waited: 0, length: 0 };
       stages.set(name, of);
+      of.ranks.add(ranks[index]?.rank ?? -1);
       of.length += length;
-      for (const piece of pieces) if (piece.kind === 'wait' && piece.meeting.isSend === true) of.waited += piece.length;
+      for (const piece of pieces) if (piece.kind === 'wait' && piece.meeting.pair !== undefined) of.waited += piece.length;
     }
   }
-  const shares = [...stages].map(([name, { waited, length }]) => ({ name, share: length > 0 ? waited / length : 0 }));
+  const shares = [...stages.values()].map(({ ranks: of, waited, length }) => {
+    return { name: ranksText([...of]), share: length > 0 ? waited / length : 0 };
+  });
   shares.sort((a, b) => b.share - a.share);
   const named = shares.length > 2 ? [shares[0], shares.at(-1)] : shares;
   const text = named.flatMap((one) => (one === undefined ? [] : [`${one.name} ${(100 * one.share).toFixed(1)} %`]));

@@ -28,7 +28,7 @@ export function meetingOf(
   const shortest = Math.min(...inside);
   if (epsilon === undefined) {
     const last = parts[inside.indexOf(shortest)] as CollectivePart;
-    const meeting: Meeting = { name, lastRank: last.rank, transfer: shortest, epsilon, ...(pair && { isSend: true }) };
+    const meeting: Meeting = { name, lastRank: last.rank, transfer: shortest, epsilon, ...(pair && { pair }) };
     const waits = parts.map((part) => ({ part, waitedUntil: (part.exit as number) - shortest, lag: 0 }));
     return { meeting, parts: waits };
   }
@@ -38,7 +38,7 @@ export function meetingOf(
   const firstExit = (receiver?.exit ?? Math.min(...parts.map(({ exit }) => exit as number))) as number;
   const apart = Math.max(0, firstExit - last.entry);
   const transfer = pair === undefined && isBarrierLike(called) ? Math.min(apart, shortest) : apart;
-  const meeting: Meeting = { name, lastRank: last.rank, transfer, epsilon, ...(pair && { isSend: true }) };
+  const meeting: Meeting = { name, lastRank: last.rank, transfer, epsilon, ...(pair && { pair }) };
   const waits = parts.map((part): MeetingPart => {
     const exit = part.exit as number;
     const left = exit < last.entry - epsilon;

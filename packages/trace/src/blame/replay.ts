@@ -74,7 +74,7 @@ export class Replay {
       const clock = clocks[rank] as number;
       if (piece.kind === 'own') clocks[rank] = clock + newLength(rank, step, piece.phase, piece.length);
       else if (piece.kind === 'unmatched') clocks[rank] = clock + piece.length;
-      else if (!sends && (piece.kind === 'enter' || piece.kind === 'leave') && piece.meeting.isSend === true) return true;
+      else if (!sends && (piece.kind === 'enter' || piece.kind === 'leave') && piece.meeting.pair !== undefined) return true;
       else if (piece.kind === 'enter') {
         const about = state(piece.meeting);
         about.latest = Math.max(about.latest, clock);

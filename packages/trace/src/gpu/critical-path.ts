@@ -20,6 +20,7 @@ import { waitingCall } from './idle-time.ts';
 import { classOf, kindOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { EventWaits, type Holders, holdersOf, lastUpTo, noHolders, type QueueLengths, queueLengths } from './path-reasons.ts';
+import { threadTurns, walkNested } from './thread-turns.ts';
 
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
@@ -296,52 +297,9 @@ export class RankPath {
         both.sort((a, b) => a - b),
       );
     }
-    const turns = this.#turnsOf(threads);
+    const launching = [...threads].filter(([thread]) => this.#pausing.has(thread)).map(([, rows]) => rows);
+    const turns = threadTurns(host, launching, this.#begin);
     for (const [thread, rows] of threads) this.#addThread(rows, this.#pausing.has(thread), turns);
-  }
-
-  /**
-   * By row of an outermost op or call: the one of another thread that it waited for. A thread waits in `backward()` for autograd's, if that thread's work
-   * takes most of the pause: its first op there comes after the one before the pause, and the one behind the pause after its last.
-   */
-  #turnsOf(threads: ReadonlyMap<number, readonly number[]>): ReadonlyMap<number, number> {
-    const { start, end } = this.#work.host.columns;
-    const turns = new Map<number, number>();
-    const outermost = [...threads].flatMap(([thread, rows]) => (this.#pausing.has(thread) ? [this.#outermost(rows)] : []));
-    for (const tops of outermost) {
-      const others = outermost.filter((other) => other !== tops).map((other) => ({ other, next: 0 }));
-      let paused = this.#begin;
-      for (const [at, row] of tops.entries()) {
-        const resumed = start[row] as number;
-        let most = (resumed - paused) / 2;
-        for (const of of resumed - paused >= limits.gpuKernelGapNsMax ? others : []) {
-          let [covered, first, last] = [0, -1, -1];
-          while (of.next < of.other.length && (start[of.other[of.next] as number] as number) < paused) of.next++;
-          for (; of.next < of.other.length && (end[of.other[of.next] as number] as number) <= resumed; of.next++) {
-            last = of.other[of.next] as number;
-            if (first < 0) first = last;
-            covered += (end[last] as number) - (start[last] as number);
-          }
-          if (last < 0 || covered < most) continue;
-          most = covered;
-          turns.set(row, last);
-          if (at > 0) turns.set(first, tops[at - 1] as number);
-        }
-        paused = end[row] as number;
-      }
-    }
-    return turns;
-  }
-
-  /** Rows of the outermost ops and calls of a thread, in order. */
-  #outermost(rows: readonly number[]): readonly number[] {
-    const { start, end, kind } = this.#work.host.columns;
-    let until = Number.NEGATIVE_INFINITY;
-    return rows.filter((row) => {
-      if ((kind[row] !== hostKind.op && kind[row] !== hostKind.call) || (start[row] as number) < until) return false;
-      until = end[row] as number;
-      return true;
-    });
   }
 
   /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
@@ -521,53 +479,4 @@ export class RankPath {
   #rowOf(kind: EdgeKind, from: number, to: number): number {
     return (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
   }
-}
-
-/**
- * Calls back for the begin and the end of each row, in order of time. An end closes what began last: spans that overlap by an error of rounding change
- * places. Rows have a length.
- */
-function walkNested(
-  rows: readonly number[],
-  { start, end }: { readonly start: Float64Array; readonly end: Float64Array },
-  enter: (row: number) => void,
-  leave: (row: number) => void,
-): void {
-  // Rows are in order of start, longest first: begins are sorted.
-  const ends = endsNested(rows, start, end) ?? rows.toSorted((a, b) => compareEnds(a, b, start, end));
-  const stack: number[] = [];
-  let ended = 0;
-  for (const row of rows) {
-    for (; ended < ends.length && (end[ends[ended] as number] as number) <= (start[row] as number); ended++) leave(stack.pop() as number);
-    stack.push(row);
-    enter(row);
-  }
-  while (stack.length > 0) leave(stack.pop() as number);
-}
-
-/** Order of ends: of those at one time, the shorter one's, which is the inner one's. */
-function compareEnds(a: number, b: number, start: Float64Array, end: Float64Array): number {
-  const [endA, endB] = [end[a] as number, end[b] as number];
-  return endA - endB || endA - (start[a] as number) - (endB - (start[b] as number)) || b - a;
-}
-
-/** Rows in order of their ends, as a stack of nested spans gives them; undefined where spans overlap in part. */
-function endsNested(rows: readonly number[], start: Float64Array, end: Float64Array): readonly number[] | undefined {
-  const ends: number[] = [];
-  const stack: number[] = [];
-  let last = -1;
-  const leave = (): boolean => {
-    const row = stack.pop() as number;
-    if (last >= 0 && !(compareEnds(last, row, start, end) < 0)) return false;
-    ends.push(row);
-    last = row;
-    return true;
-  };
-  for (const row of rows) {
-    const time = start[row] as number;
-    while (stack.length > 0 && (end[stack[stack.length - 1] as number] as number) <= time) if (!leave()) return undefined;
-    stack.push(row);
-  }
-  while (stack.length > 0) if (!leave()) return undefined;
-  return ends;
 }

@@ -256,7 +256,7 @@ class StepCutter {
             lane: entered.lane,
             done: computeOf(pieces),
             isQueued: entered.entry - before <= queuedNsMax,
-            computed: entered.meeting.isSend === true ? this.#computedAt(start, entered.entry) : undefined,
+            computed: entered.meeting.pair !== undefined ? this.#computedAt(start, entered.entry) : undefined,
           });
         }
         exits.set(entered.lane, entered.exit ?? end);

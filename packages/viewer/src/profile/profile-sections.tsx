@@ -77,9 +77,11 @@ export function ProfileSectionCards({ section, ...props }: TableProps & { readon
           <Card title="Kernels by phase" aside="in which the host launched them">
             <LauncherTable {...props} of="phases" title="Phase" empty="No kernels were recorded." />
           </Card>
-          <Card title="Frequent sequences" aside="that operators launch again and again: a fused kernel would replace one">
-            <SequenceTable {...props} />
-          </Card>
+          {profile.sequences.length > 0 && (
+            <Card title="Frequent sequences" aside="that operators launch again and again: a fused kernel would replace one">
+              <SequenceTable {...props} />
+            </Card>
+          )}
           <Card title="Copies and sets">
             <CopyTable profile={profile} />
           </Card>
