@@ -89,10 +89,13 @@ export class PathGraph {
   #sorted(into: EdgesBy): Uint32Array {
     const { length } = this.#nodes;
     const outOf = edgesBy(this.#from, length);
-    const left = Uint32Array.from({ length }, (_, node) => (into.firsts[node + 1] as number) - (into.firsts[node] as number));
+    const left = new Uint32Array(length);
     const sorted = new Uint32Array(length);
     let count = 0;
-    for (let node = 0; node < length; node++) if (left[node] === 0) sorted[count++] = node;
+    for (let node = 0; node < length; node++) {
+      left[node] = (into.firsts[node + 1] as number) - (into.firsts[node] as number);
+      if (left[node] === 0) sorted[count++] = node;
+    }
     for (let at = 0; at < count; at++) {
       const node = sorted[at] as number;
       for (let out = outOf.firsts[node] as number; out < (outOf.firsts[node + 1] as number); out++) {
@@ -110,9 +113,10 @@ export class PathGraph {
    */
   lastArrivals(timeOf: (node: number) => number, isEnd: (node: number) => boolean): readonly number[] {
     const into = edgesBy(this.#to, this.#nodes.length);
-    const times = Float64Array.from(this.#nodes, timeOf);
+    const times = new Float64Array(this.#nodes.length);
     let end = -1;
     for (let node = 0; node < times.length; node++) {
+      times[node] = timeOf(this.#nodes[node] as number);
       if (isEnd(this.#nodes[node] as number) && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
     }
     const path: number[] = [];
@@ -156,7 +160,10 @@ interface EdgesBy {
 
 function edgesBy(ends: readonly number[], nodes: number): EdgesBy {
   const firsts = new Uint32Array(nodes + 1);
-  for (const node of ends) firsts[node + 1] = (firsts[node + 1] as number) + 1;
+  for (let edge = 0; edge < ends.length; edge++) {
+    const next = (ends[edge] as number) + 1;
+    firsts[next] = (firsts[next] as number) + 1;
+  }
   for (let node = 0; node < nodes; node++) firsts[node + 1] = (firsts[node + 1] as number) + (firsts[node] as number);
   const next = firsts.slice();
   const edges = new Uint32Array(ends.length);

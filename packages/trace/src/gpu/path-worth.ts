@@ -133,7 +133,8 @@ class LaggedEdges {
  */
 function addThreadStarts({ graph, paths }: WorthOptions, ranks: Uint32Array, times: Float64Array, edges: LaggedEdges): void {
   const hasEdge = new Uint8Array(times.length);
-  for (const node of edges.columns.to) hasEdge[node] = 1;
+  const { to } = edges.columns;
+  for (let edge = 0; edge < to.length; edge++) hasEdge[to[edge] as number] = 1;
   const hosts: number[][] = paths.map(() => []);
   const first: number[][] = paths.map(() => []);
   for (let place = 0; place < graph.nodes; place++) {
@@ -145,7 +146,8 @@ function addThreadStarts({ graph, paths }: WorthOptions, ranks: Uint32Array, tim
     if (hasEdge[place] === 0 && !path.isBegin(node)) first[rank]?.push(place);
   }
   const isBefore = (a: number, b: number): boolean => {
-    const [timeA, timeB] = [times[a] as number, times[b] as number];
+    const timeA = times[a] as number;
+    const timeB = times[b] as number;
     return timeA < timeB || (timeA === timeB && a < b);
   };
   for (const [rank, places] of first.entries()) {
@@ -192,11 +194,14 @@ function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, Part
   // Each place begins at most one thread.
   const edgesMax = graph.edges + graph.nodes + sumOf(launches, ({ length }) => length) + sumOf(together, ({ length }) => 2 * length);
   const edges = new LaggedEdges(edgesMax);
-  const ofPlace = Uint32Array.from({ length: graph.nodes }, (_, place) => rankOf(graph.nodeAt(place)));
+  const ofPlace = new Uint32Array(graph.nodes);
   const times = new Float64Array(graph.nodes + together.length);
   const isEnd = new Uint8Array(times.length);
   for (let place = 0; place < graph.nodes; place++) {
-    const [path, node] = [paths[ofPlace[place] as number] as RankPath, graph.nodeAt(place)];
+    const node = graph.nodeAt(place);
+    const rank = rankOf(node);
+    const path = paths[rank] as RankPath;
+    ofPlace[place] = rank;
     times[place] = path.timeOf(node);
     if (path.isWork(node)) isEnd[place] = 1;
   }
