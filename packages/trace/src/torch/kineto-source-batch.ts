@@ -40,9 +40,9 @@ export class KinetoBatch {
   readonly #only: ReadonlySet<TableName> | undefined;
   readonly #tracks: readonly SourceTrack[];
   readonly #seenTracks = new Set<number>();
-  /** Texts of signatures, by their number among the texts of one table. */
+  /** Texts of signatures, by their number among the texts of one piece: rows read back from disk number theirs anew. */
   readonly #signatures = new Map<number, number>();
-  #signaturesOf: KinetoPiece['table']['arguments'] | undefined;
+  #signaturesOf: KinetoPiece | undefined;
 
   constructor(tracks: readonly SourceTrack[], only: readonly TableName[] | undefined) {
     this.#tracks = tracks;
@@ -119,7 +119,7 @@ export class KinetoBatch {
 
   #addSpan(piece: KinetoPiece, event: number, shift: number, tracks: Uint32Array): void {
     const { columns } = piece.table.events;
-    const { strings, arguments: texts } = piece.table;
+    const { strings } = piece.table;
     const spans = this.#tables.spans;
     const row = spans.length;
     if (row === spans.columns.start.length) spans.grow();
@@ -142,7 +142,7 @@ export class KinetoBatch {
       if (op === ops.columns.row.length) ops.grow();
       const made = ops.columns;
       made.row[op] = row;
-      made.signature[op] = others === 0 ? 0 : this.#signature(texts, others);
+      made.signature[op] = others === 0 ? 0 : this.#signature(piece, others);
       made.sequence[op] = Math.max(0, sequence);
       made.isBackward[op] = made.allocated[op] = made.freed[op] = made.step[op] = 0;
       made.module[op] = this.#text(strings.get(modules));
@@ -303,12 +303,12 @@ export class KinetoBatch {
   }
 
   /** Events share most signatures: each is looked up by its number, and made a text once. */
-  #signature(texts: KinetoPiece['table']['arguments'], others: number): number {
-    if (this.#signaturesOf !== texts) this.#signatures.clear();
-    this.#signaturesOf = texts;
+  #signature(piece: KinetoPiece, others: number): number {
+    if (this.#signaturesOf !== piece) this.#signatures.clear();
+    this.#signaturesOf = piece;
     let index = this.#signatures.get(others);
     if (index === undefined) {
-      index = this.#text(`{${texts.get(others)}}`);
+      index = this.#text(`{${piece.table.arguments.get(others)}}`);
       this.#signatures.set(others, index);
     }
     return index;
