@@ -45,18 +45,17 @@ export function lastPartOf(run: AlignedRun, batchesMax: number): AlignedRun & { 
   const clockAt = (at: number) => fitted.clocks[at] as FittedClocks['clocks'][number];
   if (surveys.reduce((sum, { order }) => sum + order.length, 0) <= batchesMax) return { ...run, since: undefined };
   const each = Math.ceil(batchesMax / surveys.length);
-  const begins = surveys.flatMap(({ order, watermarks }, at) => {
-    const first = order[Math.max(0, order.length - each)];
-    return first === undefined ? [] : [clockAt(at).clock.toTrace(rankTime(watermarks[first] as number))];
+  const begins = surveys.flatMap(({ order }, at) => {
+    const first = order.at(Math.max(0, order.length - each));
+    return first === undefined ? [] : [clockAt(at).clock.toTrace(rankTime(order.watermark(first)))];
   });
   // The middle one: a rank that stopped long ago, or joined late, does not move it.
   const since = begins.sort((a, b) => a - b)[begins.length >> 1] ?? traceTime(0);
   const parts = surveys.map((survey, at): Survey => {
     const { model, epoch } = clockAt(at);
     const own = model.toHost(since) - epoch;
-    const order = survey.order.filter((index) => (survey.watermarks[index] as number) >= own);
     // The recorder's counts cover the whole run.
-    return { ...survey, order, recorded: undefined };
+    return { ...survey, order: survey.order.only(survey.order.within(own)), recorded: undefined };
   });
   return { ...run, surveys: parts, since };
 }
@@ -106,20 +105,18 @@ export class RunAlignment {
     return new ClusterClocks(evidence);
   }
 
-  *#duringSteps({ source, since, watermarks, header }: Survey, windows: readonly StepWindow[]): Generator<MergeProgress, SharedEvents> {
+  *#duringSteps({ source, order, header }: Survey, windows: readonly StepWindow[]): Generator<MergeProgress, SharedEvents> {
     const key = `${header.rank} ${header.incarnation}`;
-    const isDuring = (index: number): boolean =>
-      windows.some(({ from, until }) => (since[index] as number) <= until && (watermarks[index] as number) + afterWatermarkNs >= from);
-    const wanted = Array.from(since.keys()).filter(isDuring);
+    const chosen = new Set(windows.flatMap(({ from, until }) => order.within(from - afterWatermarkNs, until)));
+    const wanted = String([...chosen]);
     const known = this.#duringStepsOf.get(key);
-    if (known?.batches === String(wanted)) return known.shared;
-    const chosen = new Set(wanted);
+    if (known?.batches === wanted) return known.shared;
     const progress = { done: 0, total: chosen.size };
     const shared = yield* counted(
       sharedEvents(source, (index) => chosen.has(index)),
       progress,
     );
-    this.#duringStepsOf.set(key, { batches: String(wanted), shared });
+    this.#duringStepsOf.set(key, { batches: wanted, shared });
     return shared;
   }
 
@@ -207,20 +204,21 @@ class CoupledEvents {
     if (isWhole) for (const [index, { order }] of surveys.entries()) progress.total += order.length - (this.#read[index] as number);
     const merger = this.#merger;
     for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
-      const { source, order, since, watermarks, evidence } = surveys[index] as Survey;
-      const next = order[this.#read[index] as number];
+      const { source, order, evidence } = surveys[index] as Survey;
+      const next = order.at(this.#read[index] as number);
       if (next === undefined && !isWhole) return;
       if (next === undefined) {
         merger.finish(index);
         for (const _ of merger.advance()) yield progress;
         continue;
       }
-      if (!isWhole && (watermarks[next] as number) + afterWatermarkNs > (evidence.until ?? 0) - back) return;
+      const [since, until] = [order.since(next), order.watermark(next) + afterWatermarkNs];
+      if (!isWhole && until > (evidence.until ?? 0) - back) return;
       this.#read[index] = (this.#read[index] as number) + 1;
       const clock = this.#clocks[index] as GrowingClock;
-      const isWanted = this.#isWanted(clock.toTrace(since[next] as number), clock.toTrace((watermarks[next] as number) + afterWatermarkNs));
+      const isWanted = this.#isWanted(clock.toTrace(since), clock.toTrace(until));
       const batch = isWanted ? source.batch(next, coupledTables) : undefined;
-      if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
+      if (batch !== undefined) merger.push(index, batch, rankTime(since));
       for (const _ of merger.advance()) yield progress;
       progress.done++;
       yield progress;

@@ -32,8 +32,8 @@ export function* mergeAligned(
   for (const [index, process] of processes.entries()) merger.add(process, clockAt(index).clock, (surveys[index] as Survey).heldBack > 0);
   const read = new Uint32Array(surveys.length);
   for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
-    const { source, order, since } = surveys[index] as Survey;
-    const next = order[read[index] as number];
+    const { source, order } = surveys[index] as Survey;
+    const next = order.at(read[index] as number);
     if (next === undefined) {
       merger.finish(index);
       for (const _ of merger.advance()) yield progress;
@@ -41,7 +41,7 @@ export function* mergeAligned(
     }
     read[index] = (read[index] as number) + 1;
     const batch = source.batch(next);
-    if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
+    if (batch !== undefined) merger.push(index, batch, rankTime(order.since(next)));
     for (const _ of merger.advance()) yield progress;
     progress.done++;
     yield progress;

@@ -16,9 +16,9 @@ import {
 import { ClockSamples } from '../align/clock-samples.ts';
 import type { ClockEvidence } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
-import { ColumnTable } from '../model/column-table.ts';
 import { readCounts } from '../model/counts-text.ts';
 import type { EventCounts, ProcessTotals } from '../model/trace-sink.ts';
+import { type BatchOrder, BatchTimes } from './batch-times.ts';
 import { PrunedParts } from './pruned-parts.ts';
 
 export interface Survey {
@@ -40,12 +40,8 @@ export interface Survey {
   readonly heldBack: number;
   /** How often clock samples had to be thinned. */
   readonly thinned: number;
-  /** Readable batches by index, in order of `since`: no event of a batch starts before the `since` of an earlier one. */
-  readonly order: Uint32Array;
-  /** By index: no event of that batch starts before this; ns on the rank's clock. */
-  readonly since: Float64Array;
-  /** By index: the batch's own promise for those after it; ns on the rank's clock. */
-  readonly watermarks: Float64Array;
+  /** Readable batches in order of `since`: no event of a batch starts before the `since` of an earlier one. */
+  readonly order: BatchOrder;
 }
 
 /** Clock samples kept per rank: four hours at full rate, 3 MB of memory at most. */
@@ -65,11 +61,9 @@ export class SourceSurvey {
   readonly #samples = new ClockSamples();
   readonly #metadata = new Map<string, string>();
   #wallClock: ClockEvidence['wallClock'];
-  /** By index of the batch. Filled rows never change, so surveys share them. */
-  readonly #batches = new ColumnTable({ since: 'f64', watermark: 'f64' });
-  readonly #readable = new ColumnTable({ index: 'u32' });
+  readonly #times = new BatchTimes();
+  #readable = 0;
   readonly #pruned = new PrunedParts();
-  #promised = Number.NEGATIVE_INFINITY;
   #heldBack = 0;
   #thinned = 0;
 
@@ -80,28 +74,24 @@ export class SourceSurvey {
   /** Reads the new batches of `source`, the same one in its current state; yields once per batch so that the caller can breathe. */
   *read(source: BatchSource): Generator<void, Survey | undefined> {
     this.#source = source;
-    for (let index = this.#batches.length; index < source.count; index++) {
+    for (let index = this.#times.length; index < source.count; index++) {
       const batch = source.batch(index, surveyed);
-      const row = this.#batches.add();
-      this.#batches.columns.since[row] = batch?.header.since ?? this.#promised;
-      this.#batches.columns.watermark[row] = batch?.header.watermark ?? this.#promised;
+      this.#times.add(batch?.header);
       if (batch === undefined) continue;
-      this.#add(index, batch);
+      this.#add(batch);
       yield;
     }
     return this.#survey;
   }
 
-  #add(index: number, batch: Batch): void {
+  #add(batch: Batch): void {
     const { header } = batch;
     this.#header ??= header;
     this.#last = header;
     this.#dropped = mostDropped(this.#dropped, header.dropped);
     if (header.since !== undefined) this.#heldBack++;
     if (header.pruned !== undefined) this.#pruned.add(header.pruned);
-    this.#promised = Math.max(this.#promised, header.watermark);
-    const row = this.#readable.add();
-    this.#readable.columns.index[row] = index;
+    this.#readable++;
     collectSamples(batch, this.#samples);
     if (this.#samples.length > samplesMax) {
       this.#samples.thin();
@@ -119,8 +109,6 @@ export class SourceSurvey {
     const [header, last] = [this.#header, this.#last];
     if (header === undefined || last === undefined) return undefined;
     const { rank, host, epoch } = header;
-    const { columns, length } = this.#batches;
-    const since = columns.since.subarray(0, length);
     const metadata = new Map(this.#metadata);
     metadata.delete(recordedKey);
     metadata.delete(capturedKey);
@@ -142,25 +130,14 @@ export class SourceSurvey {
       recorded: readCounts(this.#metadata.get(recordedKey), eventKinds),
       pruned: this.#pruned.parts,
       running: readRunning(this.#metadata.get(runningKey) ?? ''),
-      batches: this.#readable.length,
+      batches: this.#readable,
       ended: last.last,
       from: header.watermark,
       heldBack: this.#heldBack,
       thinned: this.#thinned,
-      order: inOrder(this.#readable.columns.index.subarray(0, this.#readable.length), since),
-      since,
-      watermarks: columns.watermark.subarray(0, length),
+      order: this.#times.order(),
     };
   }
-}
-
-/** Sorts only if needed: batches mostly come in order, except held-back ones. */
-function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
-  const at = (place: number): number => since[readable[place] as number] as number;
-  for (let place = 1; place < readable.length; place++) {
-    if (at(place) < at(place - 1)) return readable.slice().sort((a, b) => (since[a] as number) - (since[b] as number) || a - b);
-  }
-  return readable;
 }
 
 function collectSamples(batch: Batch, samples: ClockSamples): void {

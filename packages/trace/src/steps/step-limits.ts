@@ -2,7 +2,7 @@
 
 export const stepLimits = {
   /** Bins of steps of all processes of a run together, about 60 bytes each with three phases; with more steps, a bin holds 2, 4, 8, … of them. */
-  stepBinsMax: 2_097_152,
+  stepBinsMax: 524_288,
   /** Bins of one process, however few processes there are: a run of at most this many steps has a bin for each. */
   stepBinsPerProcessMax: 65_536,
   /** Bins that a process has at least, however many processes there are. */

@@ -79,7 +79,7 @@ export function mergedOnOwnClocks(sources: readonly KinetoSource[]): MergedKinet
     const [source, at] = [sources[index] as KinetoSource, read[index] as number];
     read[index] = at + 1;
     if (at === source.count) merger.finish(index);
-    else merger.push(index, source.batch(at) as Batch, rankTime(surveys[index]?.since[at] as number));
+    else merger.push(index, source.batch(at) as Batch, rankTime(surveys[index]?.order.since(at) as number));
     finish(merger.advance());
   }
   const totals = merger.totals((index) => {
