@@ -64,7 +64,7 @@ const benches: Readonly<Record<string, Bench>> = {
     run: async () => (await import('./detect.ts')).detect(),
   },
   soak: {
-    about: 'an hour of a 64-rank job in ten minutes: memory and descriptors flat, store and stream within their bounds',
+    about: 'an hour and a half of a 64-rank job in fifteen minutes: memory and descriptors flat, store and stream within their bounds',
     run: async (options) => (await import('./soak.ts')).soak(options),
   },
 };

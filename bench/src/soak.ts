@@ -1,4 +1,4 @@
-// Soak: an hour of a 64-rank job in ten minutes. Memory and descriptors must be flat, the store and the stream within their bounds.
+// Soak: an hour and a half of a 64-rank job in fifteen minutes. Memory and descriptors must be flat, the store and the stream within their bounds.
 //
 //   simulated cluster, 64 ranks, 6 × ──► nats-server ──► ranktrace serve --store-max ──► Chromium: overview, timeline, overview, …
 //   two real ranks of a run of their own ──┘
@@ -32,7 +32,8 @@ const realRanks = 2;
 const stepMs = 200;
 const flushMs = 200;
 const speed = 6;
-const secondsDefault = 600;
+/** The service's caches of a followed run take six minutes to fill. */
+const secondsDefault = 900;
 const run = 'soak';
 const brokerName = 'nats-server';
 const inFlightMax = 512;
@@ -49,7 +50,7 @@ const looksMin = 5;
 const mib = 2 ** 20;
 
 export interface SoakOptions {
-  /** Its length; ten minutes by default. */
+  /** Its length; fifteen minutes by default. */
   readonly seconds?: number | undefined;
 }
 

@@ -11,6 +11,17 @@ const rank = (number: number, phases: readonly number[], steps = 10): OverviewRa
 const phases = ['forward', 'backward', 'all_reduce', 'other'];
 const phaseRoles: Overview['phaseRoles'] = ['work', 'work', 'collective', 'work'];
 
+/** Normal numbers of a seed: sums of twelve uniform ones (a generator of Park and Miller), less six. */
+function normals(seed: number): () => number {
+  let state = 1 + seed;
+  const uniform = (): number => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+  for (let skipped = 0; skipped < 10; skipped++) uniform();
+  return () => Array.from({ length: 12 }, uniform).reduce((sum, value) => sum + value, -6);
+}
+
 describe('rankPhases', () => {
   it('puts the rank on top that makes the others wait, though all steps are equally long', () => {
     const overview = {
@@ -51,6 +62,23 @@ describe('rankPhases', () => {
       rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [102, 0, 0, 0])] }).some(({ standsOut }) => standsOut),
     ).toBe(false);
     expect(rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(false);
+  });
+
+  it.each([4, 64, 1024])('lets hardly anybody of %i sound ranks stand out, and the planted one always (200 seeds)', (count) => {
+    const [seeds, deviation] = [200, 2];
+    let named = 0;
+    for (let seed = 0; seed < seeds; seed++) {
+      const normal = normals(seed);
+      const sound = Array.from({ length: count }, (_, at) =>
+        rank(at, [100 + deviation * normal(), 200 + deviation * normal(), 5 + deviation * normal(), 5]),
+      );
+      const outliers = rankPhases({ phases, phaseRoles, ranks: sound }).filter(({ standsOut }) => standsOut);
+      if (outliers.length > 0) named++;
+      const planted = sound.map((one, at) => (at === count >> 1 ? rank(at, [100, 240, 5, 5]) : one));
+      expect(rankPhases({ phases, phaseRoles, ranks: planted })[0]).toMatchObject({ standsOut: true, rank: { rank: count >> 1 } });
+    }
+    // Of four ranks the spread itself is hardly known.
+    expect(named / seeds).toBeLessThan(count === 4 ? 0.15 : 0.05);
   });
 
   it('leaves out ranks without steps', () => {

@@ -42,8 +42,12 @@ export type Blamed = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'> &
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
-/** A rank stands out beyond this many times the median distance of ranks from the median (three standard deviations of a normal one). */
-const deviations = 3 * 1.4826;
+/** Chance that a rank of a sound run stands out, were its ranks spread normally: the more ranks and phases, the farther out the first by chance. */
+const byChance = 0.05;
+/** Standard deviations of a normal spread in its median distance from the median. */
+const perMedianDistance = 1.4826;
+/** How many median distances from the median a rank stands out, among `values`: e^(−z²/2) bounds the part of a normal spread beyond z. */
+const distancesFor = (values: number): number => perMedianDistance * Math.sqrt(2 * Math.log(Math.max(1, values) / byChance));
 
 /** All ranks with steps, the most important on top: outliers, then by waiting for them, by score, by rank. */
 export function rankPhases(overview: Blamed): readonly RankPhases[] {
@@ -54,6 +58,7 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const spread = medians.map((median, at) => lowerMedian(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
   const meanSpread = lowerMedian(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
   const noticeable = noticeablePart * meanMedian;
+  const distances = distancesFor(ranks.length * medians.length);
   const charged = chargedOf(overview);
   const parts = waitedParts(overview);
   const rows = excesses.map(({ rank, phases: excess, worst }): RankPhases => {
@@ -63,7 +68,7 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
     const standsOut =
       charged !== undefined
         ? charged.ranks.has(rank.rank)
-        : overview.analysed !== true && ranks.length > 1 && isNoticeable && score > deviations * usual;
+        : overview.analysed !== true && ranks.length > 1 && isNoticeable && score > distances * usual;
     const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
