@@ -101,7 +101,10 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
   };
   const files = ranks.map(({ events, pid, windowStart, group }, rank) => ({
     name: `rank${rank}.pt.trace.json`,
-    text: kinetoText(events, { rank, ranks: size, pid, vintage, windowStart, groups: [group], base: gpuJobBase, shown: clockOf(rank) }),
+    /** Made when it is read: jobs whose truth alone is asked for need no text. */
+    get text(): string {
+      return kinetoText(events, { rank, ranks: size, pid, vintage, windowStart, groups: [group], base: gpuJobBase, shown: clockOf(rank) });
+    },
   }));
   const collectives = ranks.flatMap(({ windowStart }, rank) => {
     const mine = done.filter((one) => one.rank === rank && one.entry >= windowStart);
