@@ -117,14 +117,6 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     expect(await page.fact('Where').textContent()).toContain('rank 1 ');
     expect(name).toContain('show the longest in the timeline');
     await expect.poll(() => tab.url()).toMatch(/sel=\d+\.\d+/);
-    await tab.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.panel.getByRole('button', { name: 'Copy details' }).click();
-    await page.panel.getByRole('status').filter({ hasText: 'copied' }).waitFor();
-    const copied = await tab.evaluate(() => navigator.clipboard.readText());
-    expect(copied).toContain(`\nLength\t${await page.text(page.fact('Length'))}\n`);
-    expect(copied).toMatch(/^Name\t\S.*\nKind\tspan\nStart\t/);
-    await page.panel.getByRole('button', { name: 'Copy link' }).click();
-    await expect.poll(() => tab.evaluate(() => navigator.clipboard.readText())).toBe(tab.url());
     expect(page.tab.problems).toEqual([]);
   });
 

@@ -82,8 +82,6 @@ export interface ComparedRun {
   readonly bins: readonly number[];
   /** Spans of names beyond the limit. */
   readonly leftOut: number;
-  /** Steps of single ranks that were too many steps behind the other ranks. */
-  readonly lateSteps: number;
 }
 
 export interface RunDifference {

@@ -2,8 +2,9 @@
 // It covers the whole run, or with `--steps` a stretch of it.
 
 import { basename, resolve } from 'node:path';
-import { CollectiveSink, clockReport, RpcSink } from '@ranktrace/trace';
-import type { StepRange } from '@ranktrace/trace/blame';
+import { CollectiveSink, clockReport, hangs, OpenWorkSink, RpcSink } from '@ranktrace/trace';
+import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
+import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { memoryOf, OpSumsSink, ReportDataSink } from '@ranktrace/trace/timeline';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
@@ -11,7 +12,7 @@ import { blameData, formatBlame } from '../print/print-blame.ts';
 import { clocksData, formatClocks } from '../print/print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
 import { formatGpu, gpuData } from '../print/print-gpu.ts';
-import { RunAnswer } from '../print/print-headline.ts';
+import { inShortLine } from '../print/print-headline.ts';
 import { formatMemory, memoryData } from '../print/print-memory.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
@@ -37,7 +38,6 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   checkOptions(options);
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const stored = storedAlerts(opened.directories, options.steps);
   if (options.html === true) {
     const data = new ReportDataSink();
     const merged = await mergeAndReport(opened.input, undefined, [data], interrupt.signal, options.steps);
@@ -45,22 +45,25 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       run: opened.kind === 'store' ? opened.run : titleOf(inputs),
       input: inputs.map((path) => basename(path)).join(', '),
       steps: options.steps,
-      alerts: stored,
     };
     writeReportPage(reportPage(about, data.data, merged.findings), options.output);
     return 0;
   }
-  const [collectives, rpcs, ops] = [new CollectiveSink(), new RpcSink(), new OpSumsSink()];
-  const answer = new RunAnswer(options.htaCompatible === true);
-  const sinks = [collectives, rpcs, ...answer.sinks, ops];
+  const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
+  const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
+  const deviceBlame = new GpuBlameSink(gpus);
+  const ops = new OpSumsSink();
+  const sinks = [collectives, rpcs, openWork, steps, gpus, deviceBlame, ops];
   const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
-  const { summary: gpu } = answer.gpus;
+  const { summary: gpu } = gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
     throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');
   }
-  const { blame } = answer;
+  // Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long.
+  const onDevices = deviceBlame.blame;
+  const blame = onDevices ?? steps.blame;
   const memory = ops.ranks.flatMap(memoryOf);
-  const alerts = matchAlerts(stored, blame.findings, merged.findings);
+  const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
     const ids = alerts.of.get(finding)?.map(({ id }) => id);
     return ids === undefined ? finding : { ...finding, alerts: ids };
@@ -81,21 +84,21 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
       remoteCalls: rpcsData(rpcs.summary),
-      openWork: openWorkData(answer.openWork.summary),
+      openWork: openWorkData(openWork.summary),
     };
     printData(data);
     return 0;
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged, blame, answer.inShort(merged), alerts),
+    formatReport(merged, blame, alerts, inShortLine(blame, merged.findings, hangs(openWork.summary, merged.summary, false))),
     formatBlame(blame, alerts),
     formatGpu(gpu),
     formatMemory(memory),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),
     formatRpcs(rpcs.summary),
-    formatOpenWork(answer.openWork.summary),
+    formatOpenWork(openWork.summary),
   ];
   print(blocks.filter((block) => block !== '').join('\n\n'));
   return 0;

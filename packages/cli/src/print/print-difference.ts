@@ -172,16 +172,11 @@ function notes({ a, b, namesLeftOut }: RunDifference): string {
     if (ranks.length > 0)
       lines.push(`${other} lacks ${ranksText(ranks)} of ${side}: a difference may be one of the ranks, not of the runs.`);
   }
-  for (const { side, leftOut, lateSteps } of [
-    { side: 'A', ...a },
-    { side: 'B', ...b },
-  ]) {
-    if (leftOut > 0) lines.push(`${formatCount(leftOut)} spans of ${side} are left out: there are too many names.`);
-    if (lateSteps > 0)
-      lines.push(
-        `${formatCount(lateSteps)} steps of single ranks of ${side} are left out: these ranks are too many steps behind the others.`,
-      );
-  }
+  const leftOut = [
+    { side: 'A', count: a.leftOut },
+    { side: 'B', count: b.leftOut },
+  ].filter(({ count }) => count > 0);
+  for (const { side, count } of leftOut) lines.push(`${formatCount(count)} spans of ${side} are left out: there are too many names.`);
   if (namesLeftOut > 0) lines.push(`${formatCount(namesLeftOut)} names with smaller differences are left out.`);
   return lines.join('\n');
 }

@@ -1,6 +1,5 @@
 // The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
 
-import { lineName } from '@ranktrace/protocol';
 import { displayText, percentText, ranksText } from '@ranktrace/trace';
 import { evidenceText, type GpuRank, type GpuSummary } from '@ranktrace/trace/gpu';
 import { formatBytes, formatCount, formatNanos, formatTable } from '../terminal/format.ts';
@@ -71,7 +70,7 @@ function idleText({ idle, totals: { length } }: GpuRank): string {
       const place = idle.places.find((one) => one.cause === cause);
       const of = `${causeInWords[cause]} ${percentText(time / length)}`;
       if (cause === 'launch' || place === undefined || place.time < shareShown * length) return of;
-      const where = [place.phase, place.op].filter((name) => name !== '').map(nameText);
+      const where = [place.phase, place.op].filter((name) => name !== '').map(shortName);
       return where.length === 0 ? of : `${of}, most in ${where.join(', ')}`;
     })
     .join('; ');
@@ -127,7 +126,7 @@ function kernelsTable(ranks: readonly GpuRank[]): string {
     .map(([name, { count, total, tensorCores, least, most }]) => {
       const times = [formatNanos(total), percentText(all > 0 ? total / all : 0), formatNanos(total / count)];
       const spread = `${formatNanos(least)} – ${formatNanos(most)}`;
-      return [nameText(name), formatCount(count), ...times, spread, tensorCores ? 'yes' : ''];
+      return [shortName(name), formatCount(count), ...times, spread, tensorCores ? 'yes' : ''];
     });
   const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, false])];
   lines.push(`tensor cores: ${percentText(all > 0 ? cores / all : 0)} of the time of all kernels${launchText(ranks)}`);
@@ -190,7 +189,7 @@ function sequencesTable(ranks: readonly GpuRank[]): string {
   if (shown.length === 0) return '';
   const rows = shown.map(({ op, kernels, count, total }) => {
     const times = [formatCount(count), formatNanos(total), percentText(all > 0 ? total / all : 0), formatCount(kernels.length)];
-    return [nameText(op), ...times, `${nameText(kernels[0] ?? '')} …`];
+    return [shortName(op), ...times, `${shortName(kernels[0] ?? '')} …`];
   });
   const head = ['frequent sequences, of op', 'times', 'total', 'share', 'kernels', 'first kernel'];
   return formatTable([head, ...rows], [false, true, true, true, true, false]);
@@ -212,7 +211,7 @@ function annotationsTable(ranks: readonly GpuRank[]): string {
   const shown = [...names].sort(([, a], [, b]) => b.total - a.total).slice(0, kernelsShown);
   if (shown.length === 0) return '';
   const rows = shown.map(([name, { count, total, min, max, ranks: of }]) => {
-    return [nameText(name), formatCount(of), formatCount(count), ...[total / count, min, max].map(formatNanos)];
+    return [shortName(name), formatCount(of), formatCount(count), ...[total / count, min, max].map(formatNanos)];
   });
   const head = ['spans as the devices saw them', 'ranks', 'times', 'mean', 'shortest', 'longest'];
   return formatTable([head, ...rows], [false, true, true, true, true, true]);
@@ -264,7 +263,7 @@ function pathLine({ ranks, path: across }: GpuSummary): string {
           .join(', ')})`;
   const heaviest = path.lines.slice(0, 3).map((line) => {
     const of = 'rank' in line ? ` on rank ${line.rank}` : '';
-    return `${nameText(line.name)}${of} ${formatNanos(line.total)}`;
+    return `${shortName(line.name)}${of} ${formatNanos(line.total)}`;
   });
   return `critical path of step ${path.step} ${whose}: ${boundsText(path.byBound, all)}; most in ${heaviest.join(', ')}`;
 }
@@ -277,13 +276,13 @@ function worthTable({ worth, segments }: GpuSummary): string {
   if (lines.length === 0 || segments === undefined || segments.total <= 0) return '';
   const head = ['what if it took half of its time', 'on the path', 'the step saves', 'share', 'at no time'];
   const rows = lines.map(({ bound, name, onPath, savesAtHalf, savesAtZero }) => {
-    const what = name === undefined ? `all ${wholeInWords[bound]}` : bound === 'cpu' ? `host, ${placeName(name)}` : nameText(name);
+    const what = name === undefined ? `all ${wholeInWords[bound]}` : bound === 'cpu' ? `host, ${placeName(name)}` : shortName(name);
     return [what, formatNanos(onPath), formatNanos(savesAtHalf), percentText(savesAtHalf / segments.total), formatNanos(savesAtZero)];
   });
   return formatTable([head, ...rows], [false, true, true, true, true]);
 }
 
-const placeName = (phase: string): string => (phase === '' ? 'outside of phases' : nameText(phase));
+const placeName = (phase: string): string => (phase === '' ? 'outside of phases' : shortName(phase));
 
 const wholeInWords = { ...boundInWords, cpu: 'work of hosts', communication: 'transfers', compute: 'kernels that compute' };
 
@@ -295,5 +294,9 @@ function boundsText(byBound: Bounds, all: number): string {
     .join(', ');
 }
 
-/** A name of a line's length. */
-const nameText = (name: string): string => lineName(displayText(name, 1000), nameCharsMax);
+/** A name of a line's length, cut in its middle: its ends distinguish kernels. */
+function shortName(name: string): string {
+  const plain = displayText(name.replace(/^void /, ''), 1000);
+  if (plain.length <= nameCharsMax) return plain;
+  return `${plain.slice(0, nameCharsMax - 20)}…${plain.slice(-19)}`;
+}

@@ -2,39 +2,9 @@
 // nothing of these.
 
 import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
-import { type Finding, hangs, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
-import { type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
-import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
+import type { Finding } from '@ranktrace/trace';
+import type { RunBlame } from '@ranktrace/trace/blame';
 import { blameHeadline } from './print-blame.ts';
-import type { RunReport } from './print-summary.ts';
-
-/** Finds what every command says of a run: who slows it, and what hangs. Whole after the merge into `sinks`. */
-export class RunAnswer {
-  readonly gpus: GpuSink;
-  readonly openWork = new OpenWorkSink();
-  readonly #hosts = new RunBlameSink();
-  readonly #devices: GpuBlameSink;
-
-  /** `htaCompatible`: figures of GPUs by the conventions of Holistic Trace Analysis. */
-  constructor(htaCompatible = false) {
-    this.gpus = new GpuSink({ htaCompatible });
-    this.#devices = new GpuBlameSink(this.gpus);
-  }
-
-  get sinks(): readonly TraceSink[] {
-    return [this.openWork, this.#hosts, this.gpus, this.#devices];
-  }
-
-  /** Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */
-  get blame(): RunBlame {
-    return this.#devices.blame ?? this.#hosts.blame;
-  }
-
-  /** The run in one line, as `inShortLine`. */
-  inShort({ findings, summary }: RunReport): string {
-    return inShortLine(this.blame, findings, hangs(this.openWork.summary, summary, false));
-  }
-}
 
 interface Stated extends Pick<ViewFinding, 'kind' | 'severity'> {
   readonly text: string;

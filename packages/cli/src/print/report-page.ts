@@ -5,8 +5,7 @@
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { alertFindings, withAlerts } from '@ranktrace/aggregator';
-import { type Alert, printable, type ReportPage } from '@ranktrace/protocol';
+import { printable, type ReportPage } from '@ranktrace/protocol';
 import type { Finding } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
@@ -23,12 +22,10 @@ export interface ReportAbout {
   readonly input: string;
   /** Only these steps. */
   readonly steps: StepRange | undefined;
-  /** The run's stored alerts, oldest first. */
-  readonly alerts: readonly Alert[];
 }
 
 /** The report as data; `findings`: those of the merge, of which the analysis lacks what reading left out. */
-export function reportPage({ run, input, steps, alerts }: ReportAbout, data: Data, findings: readonly Finding[]): ReportPage {
+export function reportPage({ run, input, steps }: ReportAbout, data: Data, findings: readonly Finding[]): ReportPage {
   const known = new Set(data.overview.findings.map(({ text }) => text));
   const leftOut = findings
     .filter(({ kind, text }) => kind === 'left_out' && !known.has(text))
@@ -39,7 +36,7 @@ export function reportPage({ run, input, steps, alerts }: ReportAbout, data: Dat
     input: `${input}${only}`,
     version: '0.1.0',
     ...data,
-    overview: { ...data.overview, findings: withAlerts(alertFindings(alerts, []), [...data.overview.findings, ...leftOut]) },
+    overview: { ...data.overview, findings: [...data.overview.findings, ...leftOut] },
   };
 }
 

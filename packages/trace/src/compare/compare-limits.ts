@@ -5,12 +5,8 @@ export const compareLimits = {
   compareNamesMax: 16_384,
   /** Sums of single ranks, 16 bytes each, over all names of one run; names beyond have no ranks of their own. */
   compareRankSumsMax: 1_048_576,
-  /** Steps that wait for their last rank, about 300 bytes each beside their names; then the earliest counts with the ranks that it has. */
-  compareStepsPendingMax: 4096,
-  /** Names of all steps that wait for their last rank, about 100 bytes each; then the earliest step counts with the ranks that it has. */
-  compareNamesPendingMax: 262_144,
-  /** Steps that counted without some of their ranks, 50 bytes each, whose further parts are left out; further parts of older ones count as steps. */
-  compareStepsClosedMax: 65_536,
+  /** Steps that wait for their last rank; then the oldest counts with the ranks that it has. */
+  compareStepsPendingMax: 32,
   /** Ranks of one name that differ most, in a result. */
   compareRanksShownMax: 8,
   /** Names of a result, those with the largest difference; the rest is counted. */

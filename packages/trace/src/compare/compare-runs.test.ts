@@ -130,57 +130,6 @@ describe('a name', () => {
   });
 });
 
-describe('ranks that end their steps at very different times', () => {
-  /** Two ranks that take 10 ms in each of `steps`; all of rank 1 comes after all of rank 0. */
-  function apart(steps: number, names = 1): RunTimes {
-    const sink = new RunTimesSink();
-    const processes = [0, 1].map((rank) => traceProcess({ index: rank + 1, rank, pid: rank }));
-    sink.begin(traceHeader(processes));
-    for (const process of processes) {
-      const [host, stepLane] = [
-        traceLane({ index: 2 * process.index, process }),
-        traceLane({ index: 2 * process.index + 1, process, kind: 'steps' }),
-      ];
-      sink.lane(host);
-      sink.lane(stepLane);
-      for (let step = 0; step < steps; step++) {
-        const from = step * 100 * ms;
-        for (let name = 0; name < names; name++) {
-          sink.event(traceEvent({ lane: host, name: `work ${name}`, start: traceTime(from + name * ms), length: nanos(ms) }));
-        }
-        sink.event(traceEvent({ kind: 'step', lane: stepLane, step, start: traceTime(from), length: nanos(100 * ms) }));
-      }
-    }
-    sink.end();
-    return sink.times;
-  }
-
-  it('have each step counted once, with both ranks', () => {
-    const { steps, detailSteps, lateSteps, names } = apart(4000);
-    expect({ steps, detailSteps, lateSteps, counts: names.map(({ count }) => count) }).toEqual({
-      steps: 4000,
-      detailSteps: 4000,
-      lateSteps: 0,
-      counts: [8000],
-    });
-  });
-
-  it.each([
-    { reason: 'steps', steps: 6000, names: 1, late: 6000 - 4096 },
-    { reason: 'names', steps: 4000, names: 100, late: 4000 - 2621 },
-  ])('count the first $late steps with one of them where there are too many $reason, and leave the other out', ({ steps, names, late }) => {
-    const times = apart(steps, names);
-    expect({ steps: times.steps, detailSteps: times.detailSteps, lateSteps: times.lateSteps }).toEqual({
-      steps,
-      detailSteps: steps,
-      lateSteps: late,
-    });
-    expect(times.names[0]?.count).toBe(2 * steps - late);
-    expect(times.rankStepsAll).toBe(2 * steps - late);
-    expect(compareRuns(times, times, 0.03).a.lateSteps).toBe(late);
-  });
-});
-
 it('the same job twice has no certain difference, and a planted one is certain, whatever the seed (seeds 1 to 12)', () => {
   const times = (seed: number, options: ClusterOptions = {}): RunTimes => {
     const sink = new RunTimesSink();

@@ -53,7 +53,7 @@ function whyNoVerdict(a: RunTimes, b: RunTimes): string {
 }
 
 function comparedRun(
-  { run, ranks, steps, detailSteps, leftOut, lateSteps }: RunTimes,
+  { run, ranks, steps, detailSteps, leftOut }: RunTimes,
   other: RunTimes,
   times: readonly Nanos[],
   from: number,
@@ -69,7 +69,7 @@ function comparedRun(
   const stepTimes = times.length === 0 ? null : { least: at(0), p10: at(0.1), p50: at(0.5), p90: at(0.9), p99: at(0.99), most: at(1) };
   const others = new Set(other.ranks);
   const ownRanks = ranks.filter((rank) => !others.has(rank)).slice(0, limits.compareRanksShownMax);
-  return { run, ranks: ranks.length, ownRanks, steps, detailSteps, stepTimes, bins: times.length === 0 ? [] : bins, leftOut, lateSteps };
+  return { run, ranks: ranks.length, ownRanks, steps, detailSteps, stepTimes, bins: times.length === 0 ? [] : bins, leftOut };
 }
 
 /** All names of both, in order of cost. */

@@ -4,8 +4,7 @@
 //   rank 1     │ step 7 ──────────│
 //                                  ▲ all ranks have ended step 7: one value for each name, the mean of the ranks
 //
-// A step without any span (its detail was not recorded) says nothing about names. A recording without steps counts as one step. Where ranks are
-// thousands of steps apart, a step counts with the ranks that have ended it, and the parts of the others are left out, and counted.
+// A step without any span (its detail was not recorded) says nothing about names. A recording without steps counts as one step.
 // Invariant: memory depends on names, ranks and the steps under way, never on the number of events.
 
 import type { DifferenceKind } from '@ranktrace/protocol';
@@ -46,8 +45,6 @@ export interface RunTimes {
   readonly names: readonly NameSums[];
   /** Spans of names beyond the limit. */
   readonly leftOut: number;
-  /** Steps of single ranks that came when the others' had been counted. */
-  readonly lateSteps: number;
 }
 
 export interface RunTimesOptions {
@@ -100,11 +97,6 @@ export class RunTimesSink implements TraceSink {
   readonly #all: NameSums[] = [];
   readonly #processes = new Map<TraceProcess, ProcessState | undefined>();
   readonly #pending = new Map<number, PendingStep>();
-  /** Names of all pending steps. */
-  #namesPending = 0;
-  /** By number of a step that was counted before all ranks had ended it: how many were missing. */
-  readonly #closed = new Map<number, number>();
-  #lateSteps = 0;
   readonly #nested = new NestedTimes<NameSums>((row, lane, length, self, start) => this.#finished(row, lane, length, self, start));
   #run = '';
   #ranks: readonly number[] = [];
@@ -173,7 +165,6 @@ export class RunTimesSink implements TraceSink {
       summary: this.#summary.summary,
       names: this.#all.filter(({ count }) => count > 0),
       leftOut: this.#leftOut,
-      lateSteps: this.#lateSteps,
     };
   }
 
@@ -210,14 +201,11 @@ export class RunTimesSink implements TraceSink {
     this.#nested.settle(lane.process, start + length);
     const { steps } = this.#options;
     if (steps !== undefined && (number < steps.first || number > steps.last)) {
-      forget(state);
+      state.cells = new Map();
+      state.early = undefined;
       return;
     }
     this.#summary.event(event);
-    if (this.#isLate(number)) {
-      forget(state);
-      return;
-    }
     let step = this.#pending.get(number);
     if (step === undefined) {
       step = { ranks: 0, detailed: 0, cells: new Map(), phases: new Map() };
@@ -227,19 +215,7 @@ export class RunTimesSink implements TraceSink {
     for (const [name, time] of phases ?? []) step.phases.set(name, (step.phases.get(name) ?? 0) + time);
     this.#join(state, step, start);
     if (step.ranks >= this.#ranks.length) this.#flush(number);
-    while (this.#pending.size > limits.compareStepsPendingMax || this.#namesPending > limits.compareNamesPendingMax) {
-      this.#flush(least(this.#pending.keys()));
-    }
-  }
-
-  /** Whether the step was counted without this rank; counts the part that is left out. */
-  #isLate(number: number): boolean {
-    const missing = this.#closed.get(number);
-    if (missing === undefined || this.#pending.has(number)) return false;
-    this.#lateSteps++;
-    if (missing > 1) this.#closed.set(number, missing - 1);
-    else this.#closed.delete(number);
-    return true;
+    else if (this.#pending.size > limits.compareStepsPendingMax) this.#flush(Math.min(...this.#pending.keys()));
   }
 
   /** Moves a process's spans into a step; of early ones, those that began from `since` on. */
@@ -247,25 +223,19 @@ export class RunTimesSink implements TraceSink {
     for (const { row, length, self, start } of state.early ?? []) if (start >= since) addTo(state.cells, row, 1, length, self);
     state.early = undefined;
     if (state.cells.size === 0) return;
-    const before = step.cells.size;
     step.detailed++;
     this.#rankSteps[state.place] = (this.#rankSteps[state.place] as number) + 1;
     for (const [row, { count, total, self }] of state.cells) {
       addTo(step.cells, row, count, total, self);
       if (row.ranks !== undefined) row.ranks[state.place] = (row.ranks[state.place] as number) + self;
     }
-    this.#namesPending += step.cells.size - before;
     state.cells = new Map();
   }
 
   #flush(number: number): void {
     const step = this.#pending.get(number) as PendingStep;
     this.#pending.delete(number);
-    this.#namesPending -= step.cells.size;
     this.#count(step);
-    if (step.ranks >= this.#ranks.length) return;
-    this.#closed.set(number, this.#ranks.length - step.ranks);
-    if (this.#closed.size > limits.compareStepsClosedMax) this.#closed.delete(this.#closed.keys().next().value as number);
   }
 
   #count({ ranks, detailed, cells, phases }: PendingStep): void {
@@ -287,18 +257,6 @@ export class RunTimesSink implements TraceSink {
       row.self += self;
     }
   }
-}
-
-/** Drops what a process did since its last step. */
-function forget(state: ProcessState): void {
-  state.cells = new Map();
-  state.early = undefined;
-}
-
-function least(numbers: Iterable<number>): number {
-  let found = Number.POSITIVE_INFINITY;
-  for (const number of numbers) found = Math.min(found, number);
-  return found;
 }
 
 function addTo(cells: Map<NameSums, Cell>, row: NameSums, count: number, total: number, self: number): void {

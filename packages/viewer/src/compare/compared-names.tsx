@@ -31,7 +31,6 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
     );
   }, [names, place, showsNoise, filter]);
   const leftOut = a.leftOut + b.leftOut;
-  const lateSteps = a.lateSteps + b.lateSteps;
   return (
     <div class="compare-names">
       <p class="compare-controls">
@@ -56,11 +55,6 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
         </span>
         {leftOut > 0 && (
           <span class="compare-left-out">▲ {formatMany(leftOut, 'span is', 'spans are')} not in it: there are too many names</span>
-        )}
-        {lateSteps > 0 && (
-          <span class="compare-left-out">
-            ▲ {formatMany(lateSteps, 'step', 'steps')} of single ranks left out: these ranks are too many steps behind the others
-          </span>
         )}
         {namesLeftOut > 0 && (
           <span class="compare-left-out">▲ {formatMany(namesLeftOut, 'name', 'names')} with smaller differences left out</span>

@@ -23,10 +23,9 @@ export function alertMarks(overview: Pick<Overview, 'findings' | 'bins' | 'times
 export const alertMarksAt = (marks: readonly AlertMark[], time: number, reach: number): readonly AlertMark[] =>
   marks.filter((mark) => Math.abs(mark.time - time) <= reach);
 
-/** Begin of the bin that holds a step; the first begin for an earlier step, which is no longer in the overview; undefined without bins. */
+/** Begin of the bin that holds a step; undefined outside of all bins. */
 function timeOfStep({ bins, times }: Pick<Overview, 'bins' | 'times'>, step: number): number | undefined {
   const at = bins.findLastIndex((first) => first <= step);
-  if (at < 0) return times[0];
   const [first, next, time, after] = [bins[at], bins[at + 1], times[at], times[at + 1]];
   if (first === undefined || time === undefined) return undefined;
   // Steps of a bin are about equally long.

@@ -1,10 +1,9 @@
 // All known facts of the selected event: its time, length and place, the rank's own fields, and the same collective or call on other ranks.
 
-import { type EventDetails, type EventPlace, lineName, type RunModel, shortName } from '@ranktrace/protocol';
+import type { EventDetails, EventPlace, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { CopyButton } from '../controls/copy-button.tsx';
-import { tabbedText } from '../controls/csv.ts';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
+import { lineName, shortName } from '../controls/short-name.ts';
 import { shownFields } from './detail-fields.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
 import { trackLabel } from './rows.ts';
@@ -67,14 +66,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
   );
 }
 
-interface FactsProps {
-  readonly session: TimelineSession;
-  readonly details: EventDetails;
-  readonly model: RunModel;
-}
-
-/** Names and values of the event's facts, in order. */
-function factsOf({ session, details, model }: FactsProps): readonly (readonly [string, string])[] {
+function Facts({ session, details, model }: { session: TimelineSession; details: EventDetails; model: RunModel }): JSX.Element {
   const track = session.tracks.value.get(details.track);
   const process = track === undefined ? undefined : session.processes.value.get(track.process);
   const zero = session.zero.value;
@@ -89,22 +81,11 @@ function factsOf({ session, details, model }: FactsProps): readonly (readonly [s
     facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${trackLabel(track)}`]);
     facts.push(['Clock', formatBound(details.bound ?? process.alignment.bound)]);
   }
-  return [...facts, ...shownFields(details)];
-}
-
-function Facts(props: FactsProps): JSX.Element {
-  const { details } = props;
-  const facts = factsOf(props);
-  const asText = (): string => {
-    const named = facts.filter(([name]) => name !== 'Name');
-    const stack = details.stack.map((line): readonly [string, string] => ['Stack', line]);
-    return tabbedText([['Name', details.name], ['Kind', details.kind], ...named, ...stack]);
-  };
   return (
     <div class="details-part">
       <table class="facts">
         <tbody>
-          {facts.map(([name, value], at) => (
+          {[...facts, ...shownFields(details)].map(([name, value], at) => (
             <tr key={at}>
               <th scope="row">{name}</th>
               <td>{value}</td>
@@ -112,14 +93,6 @@ function Facts(props: FactsProps): JSX.Element {
           ))}
         </tbody>
       </table>
-      <p class="details-copy">
-        <CopyButton class="is-link" title="Copy all of this, for a message or a spreadsheet" text={asText}>
-          Copy details
-        </CopyButton>{' '}
-        <CopyButton class="is-link" title="Copy an address that opens this place" text={() => location.href}>
-          Copy link
-        </CopyButton>
-      </p>
     </div>
   );
 }
