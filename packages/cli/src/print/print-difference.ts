@@ -163,6 +163,8 @@ function countText(count: number | undefined): string {
   return count >= 100 ? formatCount(count) : String(Number(count.toFixed(count < 1 ? 3 : 1)));
 }
 
+const lateText = 'came far behind the other ranks, or were run again: they count in totals and on ranks, not in medians.';
+
 function notes({ a, b, namesLeftOut }: RunDifference): string {
   const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps.'];
   for (const { side, other, ranks } of [
@@ -171,6 +173,12 @@ function notes({ a, b, namesLeftOut }: RunDifference): string {
   ]) {
     if (ranks.length > 0)
       lines.push(`${other} lacks ${ranksText(ranks)} of ${side}: a difference may be one of the ranks, not of the runs.`);
+  }
+  for (const [side, { lateParts }] of [
+    ['A', a],
+    ['B', b],
+  ] as const) {
+    if (lateParts > 0) lines.push(`${formatCount(lateParts)} steps of single ranks of ${side} ${lateText}`);
   }
   const leftOut = [
     { side: 'A', count: a.leftOut },
