@@ -46,7 +46,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       input: inputs.map((path) => basename(path)).join(', '),
       steps: options.steps,
     };
-    writeReportPage(reportPage(about, data.data, merged.findings), options.output);
+    const alerts = storedAlerts(opened.directories, options.steps);
+    writeReportPage(reportPage(about, data.data, merged.findings, alerts), options.output);
     return 0;
   }
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];

@@ -155,7 +155,7 @@ export class TimelineSession {
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
-    this.alertMarks = computed(() => alertMarks(this.overview.now.value));
+    this.alertMarks = computed(() => alertMarks(this.overview.now.value, this.extent.value.from));
     this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
       const now = this.#laidOut() ?? { processes: [], tracks: [], groups: [] };
