@@ -1,9 +1,9 @@
 // Two runs compared, as text: verdict, step times, and per kind of work what is slower, faster, added or gone, most costly first.
 
 import { type DifferenceKind, type NameDifference, printable, type RunDifference } from '@ranktrace/protocol';
-import { displayText, ranksText } from '@ranktrace/trace';
+import { ranksText } from '@ranktrace/trace';
 import { signed } from '@ranktrace/trace/compare';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
 
 export const differenceSorts = ['cost', 'part', 'total', 'count', 'name'] as const;
 
@@ -122,7 +122,7 @@ function kindTable(title: string, names: readonly NameDifference[], { limit, all
 }
 
 function rowOf({ name, group, a, b, more, low, high, part, status, basis }: NameDifference): string[] {
-  const shown = displayText(group === '' ? name : `${name} of ${group}`, nameCharsMax);
+  const shown = nameInLine(group === '' ? name : `${name} of ${group}`, nameCharsMax);
   return [
     shown,
     a === null ? '–' : formatNanos(a.level),

@@ -1,9 +1,8 @@
 // All known facts of the selected event: its time, length and place, the rank's own fields, and the same collective or call on other ranks.
 
-import type { EventDetails, EventPlace, RunModel } from '@ranktrace/protocol';
+import { type EventDetails, type EventPlace, lineName, type RunModel, shortName } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
-import { lineName, shortName } from '../controls/short-name.ts';
 import { shownFields } from './detail-fields.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
 import { trackLabel } from './rows.ts';

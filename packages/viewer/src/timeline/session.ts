@@ -15,6 +15,7 @@ import {
   nameText,
   type RunModel,
   type SearchResult,
+  shortName,
   tileWidth,
   type ViewPath,
   type ViewProcess,
@@ -22,7 +23,6 @@ import {
 } from '@ranktrace/protocol';
 import type { RunClient } from '../client/run-client.ts';
 import type { Grouping, ViewState } from '../client/view-state.ts';
-import { shortName } from '../controls/short-name.ts';
 import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
