@@ -4,48 +4,16 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { deflateRawSync } from 'node:zlib';
-import { type Aggregator, defaultConfig, startAggregator } from '@ranktrace/aggregator';
-import { type Alert, createEventTables, encodeBatch, type Overview, rankTime, type ViewMessage } from '@ranktrace/protocol';
-import { Random } from '@ranktrace/trace/simulate';
+import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
+import type { Alert, Overview, ViewMessage } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { slowingRun, stepRulesAlone } from './setup/slowing-run.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const out = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
 afterAll(() => rmSync(out, { recursive: true }));
-
-/** Two ranks; the second works longer in `forward` from step 400 on. Stops before the batches that announce their end. */
-function* train(aggregator: Aggregator): Generator<void> {
-  const random = new Random(7, 'steps');
-  const noisy = (ms: number): number => Math.round(ms * 1e6 * random.lognormal(1, 0.003));
-  const starts = [0, 0];
-  for (let from = 0; from < 700; from += 10) {
-    if (from === 690) yield;
-    const forward = [0, 1].map((rank) => Array.from({ length: 10 }, (_, at) => noisy(rank === 1 && from + at >= 400 ? 92 : 80)));
-    for (const rank of [0, 1]) {
-      const tables = createEventTables();
-      let start = starts[rank] as number;
-      for (let at = 0; at < 10; at++) {
-        const step = from + at;
-        const longest = Math.max(...forward.map((steps) => steps[at] as number)) + 20e6;
-        const own = forward[rank]?.[at] as number;
-        tables.steps.append({ start, length: longest, track: 1, step, overhead: 0 });
-        tables.phases.append({ step, name: 1, length: own, calls: 1 });
-        tables.phases.append({ step, name: 2, length: longest - own, calls: 1 });
-        start += longest;
-      }
-      starts[rank] = start;
-      const header = {
-        ...{ run: 'night', rank, worldSize: 2, incarnation: '0001', sequence: from / 10, host: 'host-a', hostName: 'a.example', pid: 7 },
-        ...{ epoch: '1000', watermark: rankTime(start), last: from === 690 },
-        dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
-      };
-      aggregator.ingest(encodeBatch({ header, strings: ['', 'forward', 'all_reduce'], tables }, (body) => deflateRawSync(body)));
-    }
-  }
-}
 
 /** The overview that the service sends a page. */
 async function pageOf(aggregator: Aggregator): Promise<Overview> {
@@ -81,14 +49,11 @@ const next = (aggregator: Aggregator): Promise<Alert> =>
 describe('ranktrace alerts', () => {
   it('of a service, and of the run that it stored', async () => {
     {
-      // These ranks send nothing meanwhile, and on a busy machine that may be long.
-      const config = { ...defaultConfig(), capture: undefined, outputs: [] };
-      const rules = { ...config.rules, off: ['rank_stopped', 'hang'] as const };
-      await using aggregator = await startAggregator({ out, config: { ...config, rules } });
+      await using aggregator = await startAggregator({ out, config: stepRulesAlone() });
       const nothing = await runLine(['alerts', '--url', aggregator.address]);
       expect(nothing).toMatchObject({ code: 0, stdout: 'no alerts\n' });
       const printed = next(aggregator);
-      const training = train(aggregator);
+      const training = slowingRun(aggregator);
       training.next();
       const fired = await printed;
       expect(fired).toMatchObject({ rule: 'step_time', cause: { kind: 'straggler', ranks: [1], phase: 'forward' }, link: null });

@@ -44,6 +44,10 @@ describe('ranktrace run', () => {
     const { stdout, code, stderr } = await runCommand(['run', '--ranks', '4', '--name', 'straggler', '--out', directory, ...program]);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^findings:\n {2}straggler: rank 2 in forward: [\d.]+ ms per step/m);
+    // The same statement as the report's.
+    const inShort = /^in short: straggler: rank 2 in forward: .*$/m.exec(stdout)?.[0];
+    expect(inShort).toBeDefined();
+    expect((await runLine(['report', join(directory, 'straggler')])).stdout).toContain(`\n${inShort}\n`);
   });
 
   it('finishes the trace on Ctrl-C', async () => {

@@ -69,6 +69,11 @@ describe("a PyTorch job's files", () => {
     expect(stdout).toMatch(/^GPUs +time +compute +hidden comm\. +exposed comm\. +copies +idle +idle because$/m);
     expect(stdout).toMatch(/^rank 1 .* host late [\d.]+ %, most in forward, aten::linear/m);
     expect(stdout).toMatch(/^critical path of step \d+ across ranks \(rank 1 [\d.]+ %.*\): host [\d.]+ %/m);
+    // `merge` says the same first: GPUs are blamed for what they did, not hosts for launching it.
+    const [, inShort] = stdout.split('\n');
+    expect(inShort).toMatch(/^in short: (?:straggler|host_bound): /);
+    const merged = await runLine(['merge', folder, '-o', join(directory, 'host-bound.json')]);
+    expect(merged.stdout.split('\n')[1]).toBe(inShort);
     const { gpu } = await report(folder);
     expect(gpu.htaCompatible).toBe(false);
     expect(gpu.ranks.map(({ rank }: { rank: number }) => rank)).toEqual([0, 1]);
@@ -123,7 +128,7 @@ describe('a simulated cluster', () => {
       ['merge', run, '-o', trace],
     ]) {
       const { stdout } = await runLine(command);
-      if (command[0] === 'report') expect(stdout.split('\n')[1]).toMatch(/^in short: straggler: rank 5 in backward: [\d.]+ ms per step/);
+      expect(stdout.split('\n')[1]).toMatch(/^in short: straggler: rank 5 in backward: [\d.]+ ms per step/);
       expect(stdout).toMatch(/^findings:\n {2}straggler: rank 5 in backward: [\d.]+ ms per step, [\d.]+ % of it\n {2}nothing was lost$/m);
       expect(stdout).not.toContain('findings: none');
     }

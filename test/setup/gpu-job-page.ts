@@ -226,6 +226,42 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     expect(page.tab.problems).toEqual([]);
   });
 
+  it('copies an event as text, and an address that opens it for somebody else', async () => {
+    await using page = await open(`${view.address}#/timeline?area=-1000000000_1000000000_`);
+    const { page: tab } = page.tab;
+    await tab.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const row = page.panel
+      .locator('tbody tr')
+      .filter({ hasText: /^all_gather/ })
+      .first();
+    await row.getByTitle('Go to the longest').click();
+    await tab.keyboard.press('Escape');
+    await page.panel.locator('.partners tbody tr').first().waitFor();
+    const copied = async (button: string, begin: RegExp): Promise<string> => {
+      const clipboard = () => tab.evaluate(() => navigator.clipboard.readText());
+      await tab.getByRole('button', { name: button }).click();
+      await expect.poll(clipboard).toMatch(begin);
+      return clipboard();
+    };
+    const text = await copied('Copy details', /^all_gather\n/);
+    await page.panel.getByText('copied').waitFor();
+    // Every fact of the panel, and each other rank.
+    for (const fact of await page.panel.locator('.facts tr').all()) {
+      const [name, value] = [await page.text(fact.locator('th')), await page.text(fact.locator('td'))];
+      expect(text.replaceAll(/\s+/g, ' ')).toContain(`${name} ${value}`);
+    }
+    const own = /rank (\d+) on/.exec(text)?.[1];
+    for (const rank of ranks.filter((other) => other !== own)) expect(text).toMatch(new RegExp(`^rank ${rank} +Start `, 'm'));
+    const address = await copied('Copy link', /^http/);
+    expect(address).toMatch(/#\/timeline\?run=[^&]+&from=-?\d+&until=-?\d+&sel=\d+\.\d+$/);
+    await using other = await open(address);
+    await other.settled();
+    await other.panel.locator('.facts').waitFor();
+    expect(await other.fact('Start').textContent()).toBe(await page.fact('Start').textContent());
+    expect(await other.fact('Where').textContent()).toBe(await page.fact('Where').textContent());
+    expect(page.tab.problems).toEqual([]);
+  });
+
   it('sums up a marked area: every event of the files is in the whole run, by name and as a tree', async () => {
     await using page = await open(`${view.address}#/timeline?area=-1000000000_1000000000_`);
     const head = page.tab.page.locator('.area-head');

@@ -1,6 +1,7 @@
 // The service: ingest, durable run store, live state, trace files; and the readers that it shares with other commands.
 export { type ConfigCheck, checkConfig, defaultConfig, readConfig, type ServeConfig } from './alert/alert-config.ts';
 export { AlertDelivery, type AlertDeliveryOptions } from './alert/alert-delivery.ts';
+export { alertFindings, withAlerts } from './alert/alert-findings.ts';
 export { readAlertLog } from './alert/alert-log.ts';
 export type { AlertOutputs, OutputConfig } from './alert/output-config.ts';
 export type { OutputStatus } from './alert/output-queue.ts';

@@ -91,6 +91,7 @@ export type {
 } from './run-difference.ts';
 export { type DecidingFinding, isSharedCause, isStraggler, type RunState, runStateOf } from './run-headline.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
+export { cutMiddle, lineName, shortName } from './short-name.ts';
 export {
   aggregatorInbox,
   batchId,

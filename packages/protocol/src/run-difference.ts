@@ -69,6 +69,11 @@ export interface ComparedRun {
   readonly steps: number;
   /** Steps with detail: names compare over these. 0: none was recorded in steps, so the whole recording counts as one. */
   readonly detailSteps: number;
+  /**
+   * Steps of single ranks that came when the step was closed: its rank was too many steps behind, or ran it again. They are in sums and times of ranks,
+   * not in levels.
+   */
+  readonly lateParts: number;
   /** Percentiles of the steps, each as long as its slowest rank; null without steps. */
   readonly stepTimes: {
     readonly least: number;

@@ -469,6 +469,8 @@ export interface ViewFinding {
   readonly cost?: FindingCost;
   /** For an alert: its cause (a verdict of blame), and the first affected step. */
   readonly cause?: string;
+  /** That cause in words, unless `text` has them. */
+  readonly causeText?: string;
   readonly onsetStep?: number;
   /** For an alert: the name of the capture of its steps, one of `Overview.captures`. */
   readonly capture?: string;

@@ -11,7 +11,7 @@ test('what is firing comes first, with its place on the timeline; what is over i
     makeAlert({ id: 'slow', link }),
     makeAlert({ id: 'hang', rule: 'hang', summary: 'it hangs', link: null }),
   ];
-  const about = { ranks: [3], phase: 'forward', cause: 'straggler', onsetStep: 1200 };
+  const about = { ranks: [3], phase: 'forward', cause: 'straggler', causeText: 'rank 3 on node-b, phase forward', onsetStep: 1200 };
   const over = `${old.summary} (over: steps are as fast as before)`;
   expect(alertFindings([resolved(old), slow, hang], [])).toEqual([
     { severity: 'alert', kind: 'hang', text: 'it hangs', ...about },
@@ -62,7 +62,7 @@ test('a fault that an alert and the analysis report is one finding, with the wor
     { severity: 'alert', kind: 'step_time', cause: 'straggler', cost: same.cost, text: `${open.summary}. rank 3 slow` },
   ]);
   const text = `rank 3 slow. It was alerted about: ${over.summary} (over: steps are as fast as before)`;
-  expect(withAlerts(alertFindings([over], []), [same])).toEqual([{ ...same, text }]);
+  expect(withAlerts(alertFindings([over], []), [same])).toEqual([{ ...same, onsetStep: 1200, text }]);
   // Another rank, another time, or something else that is wrong.
   const lost: ViewFinding = { severity: 'warning', kind: 'rank_lost', text: 'rank 3 was lost', ranks: [3] };
   for (const other of [straggler(2, 1190, 1399), straggler(3, 100, 900), straggler(3, 1300, 1399), lost]) {

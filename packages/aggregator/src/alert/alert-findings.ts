@@ -8,7 +8,7 @@ import { isSameFault } from '@ranktrace/trace/alert';
 import type { Improvement } from '@ranktrace/trace/detect';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
-/** The alerts of one run as its page shows them: first the firing ones, then the resolved, each newest first; then its improvements. */
+/** The alerts of one run as its page or report shows them: first the firing ones, then the resolved, each newest first; then its improvements. */
 export function alertFindings(alerts: readonly Alert[], improvements: readonly Improvement[]): ViewFinding[] {
   const faster = improvements.toReversed().map(({ change, before, after, onsetStep }): ViewFinding => {
     const levels = `${lengthText(before)} → ${lengthText(after)}`;
@@ -29,7 +29,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
     return {
       ...{ severity: state === 'firing' ? 'alert' : 'note', kind: rule, text, ranks: [...ranks] },
       ...(phase !== undefined && { phase }),
-      ...(cause !== null && { cause: cause.kind }),
+      ...(cause !== null && { cause: cause.kind, causeText: cause.text }),
       ...(onsetStep !== null && { onsetStep }),
       ...(capture?.state === 'written' && capture.path !== null && { capture: basename(capture.path) }),
       ...placeOf(alert),
@@ -54,10 +54,13 @@ export function withAlerts(alerts: readonly ViewFinding[], found: readonly ViewF
     if (same === undefined) return [alert];
     if (alert.severity === 'alert') {
       left.splice(at, 1);
-      return [{ ...same, ...alert, text: `${alert.text}. ${same.text}` }];
+      // The finding's words are of all steps, those of the alert's cause of a few around its onset.
+      const { causeText: _, ...about } = alert;
+      return [{ ...same, ...about, text: `${alert.text}. ${same.text}` }];
     }
     left[at] = {
       ...same,
+      ...(alert.onsetStep !== undefined && { onsetStep: alert.onsetStep }),
       ...(alert.capture !== undefined && { capture: alert.capture }),
       text: `${same.text}. It was alerted about: ${alert.text}`,
     };

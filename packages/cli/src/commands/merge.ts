@@ -3,9 +3,9 @@
 
 import { traceFormatOf } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
-import { RunBlameSink } from '@ranktrace/trace/blame';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
+import { HeadlineSinks } from '../print/print-headline.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes } from '../terminal/format.ts';
@@ -22,12 +22,17 @@ export async function merge(inputs: readonly string[], options: MergeCommandOpti
   traceFormatOf(options.output);
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const steps = new RunBlameSink();
-  const report = await mergeAndReport(opened.input, options.output, [steps], interrupt.signal).catch((error: unknown) => {
+  const headline = new HeadlineSinks();
+  const report = await mergeAndReport(opened.input, options.output, headline.all, interrupt.signal).catch((error: unknown) => {
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);
     throw error;
   });
-  if (options.json === true) printData({ ...(reportData(report) as object), trace: options.output });
-  else print(`${formatReport(report, steps.blame)}\n\ntrace: ${printable(options.output)} (${formatBytes(report.bytes)})`);
+  if (options.json === true) {
+    printData({ ...(reportData(report) as object), trace: options.output });
+    return 0;
+  }
+  const { blame } = headline;
+  const text = formatReport(report, blame, headline.inShort(blame, report));
+  print(`${text}\n\ntrace: ${printable(options.output)} (${formatBytes(report.bytes)})`);
   return 0;
 }

@@ -2,9 +2,8 @@
 // It covers the whole run, or with `--steps` a stretch of it.
 
 import { basename, resolve } from 'node:path';
-import { CollectiveSink, clockReport, hangs, OpenWorkSink, RpcSink } from '@ranktrace/trace';
-import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
-import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
+import { CollectiveSink, clockReport, RpcSink } from '@ranktrace/trace';
+import type { StepRange } from '@ranktrace/trace/blame';
 import { memoryOf, OpSumsSink, ReportDataSink } from '@ranktrace/trace/timeline';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
@@ -12,7 +11,7 @@ import { blameData, formatBlame } from '../print/print-blame.ts';
 import { clocksData, formatClocks } from '../print/print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
 import { formatGpu, gpuData } from '../print/print-gpu.ts';
-import { inShortLine } from '../print/print-headline.ts';
+import { HeadlineSinks } from '../print/print-headline.ts';
 import { formatMemory, memoryData } from '../print/print-memory.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
@@ -46,22 +45,19 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       input: inputs.map((path) => basename(path)).join(', '),
       steps: options.steps,
     };
-    writeReportPage(reportPage(about, data.data, merged.findings), options.output);
+    const alerts = storedAlerts(opened.directories, options.steps);
+    writeReportPage(reportPage(about, data.data, merged.findings, alerts), options.output);
     return 0;
   }
-  const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
-  const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
-  const deviceBlame = new GpuBlameSink(gpus);
-  const ops = new OpSumsSink();
-  const sinks = [collectives, rpcs, openWork, steps, gpus, deviceBlame, ops];
+  const headline = new HeadlineSinks(options.htaCompatible);
+  const [collectives, rpcs, ops] = [new CollectiveSink(), new RpcSink(), new OpSumsSink()];
+  const sinks = [collectives, rpcs, ...headline.all, ops];
   const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
-  const { summary: gpu } = gpus;
+  const { summary: gpu } = headline.gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
     throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');
   }
-  // Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long.
-  const onDevices = deviceBlame.blame;
-  const blame = onDevices ?? steps.blame;
+  const { blame, openWork } = headline;
   const memory = ops.ranks.flatMap(memoryOf);
   const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
@@ -91,7 +87,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged, blame, alerts, inShortLine(blame, merged.findings, hangs(openWork.summary, merged.summary, false))),
+    formatReport(merged, blame, headline.inShort(blame, merged), alerts),
     formatBlame(blame, alerts),
     formatGpu(gpu),
     formatMemory(memory),

@@ -23,8 +23,8 @@ import {
 } from '@ranktrace/aggregator';
 import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
 import { ranksText } from '@ranktrace/trace';
-import { RunBlameSink } from '@ranktrace/trace/blame';
 import { mergeAndReport } from '../print/merge-and-report.ts';
+import { HeadlineSinks } from '../print/print-headline.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { oneGpuEach } from '../ranks/host-gpus.ts';
 import { pageDirectory } from '../ranks/page-directory.ts';
@@ -178,11 +178,12 @@ async function writeRuns(
     const path = runs.length === 1 && trace !== undefined ? trace : join(resolve(out), run, 'trace.pftrace');
     const alerts = config === undefined ? undefined : aggregator.alerts.alerts(run);
     try {
-      const steps = new RunBlameSink();
-      const report = await mergeAndReport(sources, path, [steps]);
+      const headline = new HeadlineSinks();
+      const report = await mergeAndReport(sources, path, headline.all);
+      const { blame } = headline;
       const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
-      const blocks = [formatReport(report, steps.blame), ...(alerts === undefined ? [] : [alertLines(alerts)])];
+      const blocks = [formatReport(report, blame, headline.inShort(blame, report)), ...(alerts === undefined ? [] : [alertLines(alerts)])];
       const text = `\n${blocks.join('\n\n')}\n\ntrace: ${printable(path)} (${formatBytes(report.bytes)}; ${printable(opens)})`;
       if (json === true) printData(data);
       else print(text);

@@ -1,9 +1,9 @@
 // Two runs compared, as text: verdict, step times, and per kind of work what is slower, faster, added or gone, most costly first.
 
 import { type DifferenceKind, type NameDifference, printable, type RunDifference } from '@ranktrace/protocol';
-import { displayText, ranksText } from '@ranktrace/trace';
+import { ranksText } from '@ranktrace/trace';
 import { signed } from '@ranktrace/trace/compare';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
 
 export const differenceSorts = ['cost', 'part', 'total', 'count', 'name'] as const;
 
@@ -122,7 +122,7 @@ function kindTable(title: string, names: readonly NameDifference[], { limit, all
 }
 
 function rowOf({ name, group, a, b, more, low, high, part, status, basis }: NameDifference): string[] {
-  const shown = displayText(group === '' ? name : `${name} of ${group}`, nameCharsMax);
+  const shown = nameInLine(group === '' ? name : `${name} of ${group}`, nameCharsMax);
   return [
     shown,
     a === null ? '–' : formatNanos(a.level),
@@ -163,6 +163,8 @@ function countText(count: number | undefined): string {
   return count >= 100 ? formatCount(count) : String(Number(count.toFixed(count < 1 ? 3 : 1)));
 }
 
+const lateText = 'came far behind the other ranks, or were run again: they count in totals and on ranks, not in medians.';
+
 function notes({ a, b, namesLeftOut }: RunDifference): string {
   const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps.'];
   for (const { side, other, ranks } of [
@@ -171,6 +173,12 @@ function notes({ a, b, namesLeftOut }: RunDifference): string {
   ]) {
     if (ranks.length > 0)
       lines.push(`${other} lacks ${ranksText(ranks)} of ${side}: a difference may be one of the ranks, not of the runs.`);
+  }
+  for (const [side, { lateParts }] of [
+    ['A', a],
+    ['B', b],
+  ] as const) {
+    if (lateParts > 0) lines.push(`${formatCount(lateParts)} steps of single ranks of ${side} ${lateText}`);
   }
   const leftOut = [
     { side: 'A', count: a.leftOut },

@@ -1,8 +1,8 @@
 // The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
 
-import { displayText, percentText, ranksText } from '@ranktrace/trace';
+import { percentText, ranksText } from '@ranktrace/trace';
 import { evidenceText, type GpuRank, type GpuSummary } from '@ranktrace/trace/gpu';
-import { formatBytes, formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatBytes, formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
 
 const ranksShown = 32;
 const kernelsShown = 12;
@@ -294,9 +294,4 @@ function boundsText(byBound: Bounds, all: number): string {
     .join(', ');
 }
 
-/** A name of a line's length, cut in its middle: its ends distinguish kernels. */
-function shortName(name: string): string {
-  const plain = displayText(name.replace(/^void /, ''), 1000);
-  if (plain.length <= nameCharsMax) return plain;
-  return `${plain.slice(0, nameCharsMax - 20)}…${plain.slice(-19)}`;
-}
+const shortName = (name: string): string => nameInLine(name, nameCharsMax);

@@ -1,21 +1,44 @@
 // The report's first statement, by the same priority as the page's headline and `top`: dead or hung, then slow ranks, a regression, another cause, or
-// nothing of these.
+// nothing of these. `report`, `merge` and `run` make it from the same sinks, so they agree.
 
 import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
-import type { Finding } from '@ranktrace/trace';
-import type { RunBlame } from '@ranktrace/trace/blame';
+import { type Finding, hangs, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
+import { type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
+import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
+import type { RunReport } from './print-summary.ts';
 
 interface Stated extends Pick<ViewFinding, 'kind' | 'severity'> {
   readonly text: string;
 }
 
+/** What a merge must be observed by for the statement and for the findings about slow steps. */
+export class HeadlineSinks {
+  readonly gpus: GpuSink;
+  readonly openWork = new OpenWorkSink();
+  readonly all: readonly TraceSink[];
+  readonly #steps = new RunBlameSink();
+  readonly #devices: GpuBlameSink;
+
+  constructor(htaCompatible = false) {
+    this.gpus = new GpuSink({ htaCompatible });
+    this.#devices = new GpuBlameSink(this.gpus);
+    this.all = [this.openWork, this.#steps, this.gpus, this.#devices];
+  }
+
+  /** After the merge's end. Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */
+  get blame(): RunBlame {
+    return this.#devices.blame ?? this.#steps.blame;
+  }
+
+  /** `blame`: this one's. */
+  inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>): string {
+    return inShortLine(blame, findings, hangs(this.openWork.summary, summary, false));
+  }
+}
+
 /** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording is too short to say. */
-export function inShortLine(
-  blame: Pick<RunBlame, 'verdict' | 'findings'>,
-  missing: readonly Finding[],
-  hanging: readonly ViewFinding[],
-): string {
+function inShortLine(blame: Pick<RunBlame, 'verdict' | 'findings'>, missing: readonly Finding[], hanging: readonly ViewFinding[]): string {
   const lost = missing.map(({ kind, text }): Stated => ({ kind, severity: 'alert', text: `${kind}: ${text}` }));
   const hangs = hanging.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const slow = blame.findings

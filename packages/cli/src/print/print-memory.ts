@@ -1,8 +1,8 @@
 // The report's part about memory: the peak of each device, what it was by category, and which ops held it.
 
 import type { ProfileMemory } from '@ranktrace/protocol';
-import { displayText, percentText } from '@ranktrace/trace';
-import { formatBytes, formatCount, formatTable } from '../terminal/format.ts';
+import { percentText } from '@ranktrace/trace';
+import { formatBytes, formatCount, formatTable, nameInLine } from '../terminal/format.ts';
 
 const devicesShown = 8;
 const holdersShown = 3;
@@ -15,7 +15,7 @@ export function formatMemory(memory: readonly ProfileMemory[]): string {
   const rows = shown.map(({ rank, device, peak, kinds, holders }) => {
     const parts = kinds.map(([kind, bytes]) => `${kind} ${percentText(peak > 0 ? bytes / peak : 0)}`);
     const held = holders.slice(0, holdersShown).map(({ name, place, bytes }) => {
-      return `${displayText(name, nameCharsMax) || 'no op'} in ${place} ${formatBytes(bytes)}`;
+      return `${nameInLine(name, nameCharsMax) || 'no op'} in ${place} ${formatBytes(bytes)}`;
     });
     return [`rank ${rank}, ${device}`, formatBytes(peak), parts.join(', '), held.join(', ')];
   });

@@ -23,9 +23,9 @@ const ranksShown = 16;
 
 /**
  * The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. `inShort`: the run in one
- * line (print-headline.ts).
+ * line (print-headline.ts), '' for none.
  */
-export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts, inShort = ''): string {
+export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, inShort: string, alerts = noAlerts): string {
   const { header, summary } = report;
   const blocks = [inShort === '' ? headline(report) : `${headline(report)}\n${inShort}`];
   if (summary.median !== undefined && summary.p95 !== undefined) {

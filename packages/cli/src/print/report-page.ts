@@ -5,7 +5,8 @@
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { printable, type ReportPage } from '@ranktrace/protocol';
+import { alertFindings, withAlerts } from '@ranktrace/aggregator';
+import { type Alert, printable, type ReportPage } from '@ranktrace/protocol';
 import type { Finding } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
@@ -24,8 +25,13 @@ export interface ReportAbout {
   readonly steps: StepRange | undefined;
 }
 
-/** The report as data; `findings`: those of the merge, of which the analysis lacks what reading left out. */
-export function reportPage({ run, input, steps }: ReportAbout, data: Data, findings: readonly Finding[]): ReportPage {
+/** The report as data; `findings`: those of the merge, of which the analysis lacks what reading left out. `alerts`: those stored, oldest first. */
+export function reportPage(
+  { run, input, steps }: ReportAbout,
+  data: Data,
+  findings: readonly Finding[],
+  alerts: readonly Alert[],
+): ReportPage {
   const known = new Set(data.overview.findings.map(({ text }) => text));
   const leftOut = findings
     .filter(({ kind, text }) => kind === 'left_out' && !known.has(text))
@@ -36,7 +42,7 @@ export function reportPage({ run, input, steps }: ReportAbout, data: Data, findi
     input: `${input}${only}`,
     version: '0.1.0',
     ...data,
-    overview: { ...data.overview, findings: [...data.overview.findings, ...leftOut] },
+    overview: { ...data.overview, findings: withAlerts(alertFindings(alerts, []), [...data.overview.findings, ...leftOut]) },
   };
 }
 

@@ -1,5 +1,6 @@
 // Numbers and tables as people read them.
 
+import { lineName } from '@ranktrace/protocol';
 import { displayText, lengthText, significant } from '@ranktrace/trace';
 
 /** Nanoseconds as findings and alerts write them: `8.42 ms`. */
@@ -19,6 +20,9 @@ export const formatCount = (count: number): string => String(Math.round(count)).
 
 /** Longest cell of a table: a name of a megabyte would make every row as wide. */
 const cellCharsMax = 1000;
+
+/** A name of a trace on a line of ours: safe to show, shortened, at most `chars` characters. */
+export const nameInLine = (name: string, chars: number): string => lineName(displayText(name, cellCharsMax), chars);
 
 /** Left- or right-aligned columns, two spaces apart; the first row is the head. Cells are made printable, so a row is always one line. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {

@@ -5,7 +5,7 @@ export const compareLimits = {
   compareNamesMax: 16_384,
   /** Sums of single ranks, 16 bytes each, over all names of one run; names beyond have no ranks of their own. */
   compareRankSumsMax: 1_048_576,
-  /** Steps that wait for their last rank; then the oldest counts with the ranks that it has. */
+  /** Steps that wait for their last rank; then the oldest is closed with the ranks that it has, and a later part counts in sums alone. */
   compareStepsPendingMax: 32,
   /** Ranks of one name that differ most, in a result. */
   compareRanksShownMax: 8,

@@ -17,8 +17,16 @@ const ms = 1e6;
 /** Spans of one step of a rank: name, start and length in ms from the step's start; on a device with `gpu:`. */
 type Drawn = readonly (readonly [name: string, start: number, length: number])[];
 
+interface RunOptions extends RunTimesOptions {
+  /** Steps that each rank is behind the one before it. */
+  readonly behind?: number;
+  /** Time of each rank's phase `forward`, in ms; without it, steps have no phases. */
+  readonly forward?: (rank: number) => number;
+}
+
 /** A run of steps of 100 ms, of `ranks` ranks, with what `draw` puts into each. */
-function run(ranks: number, steps: number, draw: (step: number, rank: number) => Drawn, options: RunTimesOptions = {}): RunTimes {
+function run(ranks: number, steps: number, draw: (step: number, rank: number) => Drawn, options: RunOptions = {}): RunTimes {
+  const { behind = 0, forward } = options;
   const sink = new RunTimesSink(options);
   const processes = Array.from({ length: ranks }, (_, rank) => traceProcess({ index: rank + 1, rank, pid: rank }));
   sink.begin(traceHeader(processes));
@@ -28,9 +36,11 @@ function run(ranks: number, steps: number, draw: (step: number, rank: number) =>
     steps: traceLane({ index: 3 * process.index + 2, process, kind: 'steps' }),
   }));
   for (const { host, device, steps: stepLane } of lanes) for (const lane of [host, device, stepLane]) sink.lane(lane);
-  for (let step = 0; step < steps; step++) {
+  for (let turn = 0; turn < steps + behind * (ranks - 1); turn++) {
     lanes.forEach((lane, rank) => {
-      const from = step * 100 * ms;
+      const step = turn - behind * rank;
+      if (step < 0 || step >= steps) return;
+      const from = turn * 100 * ms;
       for (const [name, start, length] of draw(step, rank)) {
         const isDevice = name.startsWith('gpu:');
         sink.event(
@@ -42,7 +52,8 @@ function run(ranks: number, steps: number, draw: (step: number, rank: number) =>
           }),
         );
       }
-      sink.event(traceEvent({ kind: 'step', lane: lane.steps, step, start: traceTime(from), length: nanos(100 * ms) }));
+      const phases = forward === undefined ? undefined : new Map([['forward', nanos(forward(rank) * ms)]]);
+      sink.event(traceEvent({ kind: 'step', lane: lane.steps, step, start: traceTime(from), length: nanos(100 * ms), phases }));
     });
   }
   sink.end();
@@ -128,6 +139,26 @@ describe('a name', () => {
     expect([times.ranks, times.detailSteps, times.names[0]?.count]).toEqual([[1, 2], 3, 6]);
     expect(times.names[0]?.series.median(3).level).toBe(21.5 * ms);
   });
+});
+
+it('a step is counted once however far its ranks lie apart, and the parts that come late are in sums and counted', () => {
+  const draw = (_: number, rank: number): Drawn => [['op', 0, 20 + 10 * rank]];
+  const forward = (rank: number): number => 1 + rank;
+  const together = run(2, 100, draw, { forward });
+  const near = run(2, 100, draw, { forward, behind: 31 });
+  const apart = run(2, 100, draw, { forward, behind: 40 });
+  const figures = ({ steps, detailSteps, stepParts, lateParts }: RunTimes): number[] => [steps, detailSteps, stepParts, lateParts];
+  expect(figures(together)).toEqual([100, 100, 200, 0]);
+  expect(figures(near)).toEqual([100, 100, 200, 0]);
+  // While rank 0 runs, 32 steps wait: rank 1 comes late to all but the last 32.
+  expect(figures(apart)).toEqual([100, 100, 200, 68]);
+  const difference = compareRuns(together, apart, 0.03);
+  expect([difference.a.lateParts, difference.b.lateParts]).toEqual([0, 68]);
+  for (const name of ['op', 'forward']) {
+    const { a, b } = named(difference, name);
+    expect([b?.count, b?.total, b?.self], name).toEqual([a?.count, a?.total, a?.self]);
+  }
+  expect(named(difference, 'op').ranks.map(({ a, b }) => b - a)).toEqual([0, 0]);
 });
 
 it('the same job twice has no certain difference, and a planted one is certain, whatever the seed (seeds 1 to 12)', () => {

@@ -53,7 +53,7 @@ function whyNoVerdict(a: RunTimes, b: RunTimes): string {
 }
 
 function comparedRun(
-  { run, ranks, steps, detailSteps, leftOut }: RunTimes,
+  { run, ranks, steps, detailSteps, lateParts, leftOut }: RunTimes,
   other: RunTimes,
   times: readonly Nanos[],
   from: number,
@@ -69,7 +69,7 @@ function comparedRun(
   const stepTimes = times.length === 0 ? null : { least: at(0), p10: at(0.1), p50: at(0.5), p90: at(0.9), p99: at(0.99), most: at(1) };
   const others = new Set(other.ranks);
   const ownRanks = ranks.filter((rank) => !others.has(rank)).slice(0, limits.compareRanksShownMax);
-  return { run, ranks: ranks.length, ownRanks, steps, detailSteps, stepTimes, bins: times.length === 0 ? [] : bins, leftOut };
+  return { run, ranks: ranks.length, ownRanks, steps, detailSteps, lateParts, stepTimes, bins: times.length === 0 ? [] : bins, leftOut };
 }
 
 /** All names of both, in order of cost. */
@@ -114,7 +114,7 @@ class Side {
   times(row: NameSums, middle: SeriesMiddle): NameTimes {
     const all = this.steps(row);
     // Each step is the mean of its ranks, and steps count alike.
-    const divider = row.kind === 'phase' ? Math.max(1, all * this.run.ranks.length) : Math.max(1, this.run.rankStepsAll);
+    const divider = Math.max(1, row.kind === 'phase' ? this.run.stepParts : this.run.rankStepsAll);
     const { count, total, self, series } = row;
     return {
       ...{ count: count / divider, total: total / divider, self: self / divider },

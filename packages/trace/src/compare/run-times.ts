@@ -4,6 +4,9 @@
 //   rank 1     │ step 7 ──────────│
 //                                  ▲ all ranks have ended step 7: one value for each name, the mean of the ranks
 //
+// Ranks may lie further apart than there are steps that wait: then the oldest one is closed with the ranks that it has, and stays closed. A part that
+// comes later still counts in all sums, on its rank, and as a late part.
+//
 // A step without any span (its detail was not recorded) says nothing about names. A recording without steps counts as one step.
 // Invariant: memory depends on names, ranks and the steps under way, never on the number of events.
 
@@ -38,6 +41,10 @@ export interface RunTimes {
   /** Steps that count for phases, and those with detail. */
   readonly steps: number;
   readonly detailSteps: number;
+  /** Steps of all ranks together. */
+  readonly stepParts: number;
+  /** Those of `stepParts` whose step was closed before: they are in sums, and not in `series`. */
+  readonly lateParts: number;
   /** By the index of the rank: its steps with detail; and those of all ranks together. */
   readonly rankSteps: Float64Array;
   readonly rankStepsAll: number;
@@ -54,7 +61,7 @@ export interface RunTimesOptions {
   readonly steps?: { readonly first: number; readonly last: number } | undefined;
 }
 
-/** A name's part of one step of one rank. */
+/** Number and times of spans of one name. */
 interface Cell {
   count: number;
   total: number;
@@ -104,6 +111,8 @@ export class RunTimesSink implements TraceSink {
   #rankSums = 0;
   #steps = 0;
   #detailSteps = 0;
+  #stepParts = 0;
+  #lateParts = 0;
   #hasSteps = false;
   #leftOut = 0;
 
@@ -160,6 +169,8 @@ export class RunTimesSink implements TraceSink {
       ranks: this.#ranks,
       steps: this.#steps,
       detailSteps: this.#hasSteps ? this.#detailSteps : 0,
+      stepParts: this.#stepParts,
+      lateParts: this.#lateParts,
       rankSteps: this.#rankSteps,
       rankStepsAll: this.#rankSteps.reduce((sum, steps) => sum + steps, 0),
       summary: this.#summary.summary,
@@ -187,7 +198,7 @@ export class RunTimesSink implements TraceSink {
   #finished(row: NameSums, lane: TraceLane, length: number, self: number, start: number): void {
     const state = this.#processes.get(lane.process) as ProcessState;
     if (state.early === undefined) {
-      addTo(state.cells, row, 1, length, self);
+      addTo(cellOf(state.cells, row), 1, length, self);
       return;
     }
     state.early.push({ row, length, self, start });
@@ -205,28 +216,32 @@ export class RunTimesSink implements TraceSink {
       state.early = undefined;
       return;
     }
+    const isLate = !this.#pending.has(number) && this.#summary.has(number);
     this.#summary.event(event);
-    let step = this.#pending.get(number);
-    if (step === undefined) {
-      step = { ranks: 0, detailed: 0, cells: new Map(), phases: new Map() };
-      this.#pending.set(number, step);
-    }
+    this.#stepParts++;
+    const step = this.#pending.get(number) ?? { ranks: 0, detailed: 0, cells: new Map(), phases: new Map() };
     step.ranks++;
     for (const [name, time] of phases ?? []) step.phases.set(name, (step.phases.get(name) ?? 0) + time);
     this.#join(state, step, start);
+    if (isLate) {
+      this.#lateParts++;
+      this.#sum(step);
+      return;
+    }
+    this.#pending.set(number, step);
     if (step.ranks >= this.#ranks.length) this.#flush(number);
     else if (this.#pending.size > limits.compareStepsPendingMax) this.#flush(Math.min(...this.#pending.keys()));
   }
 
   /** Moves a process's spans into a step; of early ones, those that began from `since` on. */
   #join(state: ProcessState, step: PendingStep, since: number): void {
-    for (const { row, length, self, start } of state.early ?? []) if (start >= since) addTo(state.cells, row, 1, length, self);
+    for (const { row, length, self, start } of state.early ?? []) if (start >= since) addTo(cellOf(state.cells, row), 1, length, self);
     state.early = undefined;
     if (state.cells.size === 0) return;
     step.detailed++;
     this.#rankSteps[state.place] = (this.#rankSteps[state.place] as number) + 1;
     for (const [row, { count, total, self }] of state.cells) {
-      addTo(step.cells, row, count, total, self);
+      addTo(cellOf(step.cells, row), count, total, self);
       if (row.ranks !== undefined) row.ranks[state.place] = (row.ranks[state.place] as number) + self;
     }
     state.cells = new Map();
@@ -238,36 +253,38 @@ export class RunTimesSink implements TraceSink {
     this.#count(step);
   }
 
-  #count({ ranks, detailed, cells, phases }: PendingStep): void {
+  #count(step: PendingStep): void {
+    const { ranks, detailed, cells, phases } = step;
+    this.#sum(step);
     this.#steps++;
-    for (const [name, time] of phases) {
-      const row = this.#row('phase', 'host', name, '');
-      if (row === undefined) continue;
-      row.series.add(time / ranks);
-      row.count += ranks;
-      row.total += time;
-      row.self += time;
-    }
+    for (const [name, time] of phases) this.#row('phase', 'host', name, '')?.series.add(time / ranks);
     if (detailed === 0) return;
     this.#detailSteps++;
-    for (const [row, { count, total, self }] of cells) {
-      row.series.add(Math.max(0, self) / detailed);
-      row.count += count;
-      row.total += total;
-      row.self += self;
+    for (const [row, { self }] of cells) row.series.add(Math.max(0, self) / detailed);
+  }
+
+  #sum({ ranks, cells, phases }: PendingStep): void {
+    for (const [name, time] of phases) {
+      const row = this.#row('phase', 'host', name, '');
+      if (row !== undefined) addTo(row, ranks, time, time);
     }
+    for (const [row, { count, total, self }] of cells) addTo(row, count, total, self);
   }
 }
 
-function addTo(cells: Map<NameSums, Cell>, row: NameSums, count: number, total: number, self: number): void {
-  const cell = cells.get(row);
+function cellOf(cells: Map<NameSums, Cell>, row: NameSums): Cell {
+  let cell = cells.get(row);
   if (cell === undefined) {
-    cells.set(row, { count, total, self });
-    return;
+    cell = { count: 0, total: 0, self: 0 };
+    cells.set(row, cell);
   }
-  cell.count += count;
-  cell.total += total;
-  cell.self += self;
+  return cell;
+}
+
+function addTo(sums: Cell, count: number, total: number, self: number): void {
+  sums.count += count;
+  sums.total += total;
+  sums.self += self;
 }
 
 function kindOf({ kind, name }: TraceEvent, isDevice: boolean): DifferenceKind {

@@ -82,6 +82,11 @@ export class StepSummarySink implements TraceSink {
 
   end(): void {}
 
+  /** Whether a rank has ended this step, or it is among those evicted. */
+  has(step: number): boolean {
+    return this.#steps.has(step) || step <= this.#forgottenUpTo;
+  }
+
   get summary(): RunSummary {
     const steps = [...this.#steps].sort(([a], [b]) => a - b).map(([step, about]) => summarise(step, about));
     const sorted = steps.map((step) => step.longest).sort((a, b) => a - b);

@@ -31,6 +31,7 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
     );
   }, [names, place, showsNoise, filter]);
   const leftOut = a.leftOut + b.leftOut;
+  const lateParts = a.lateParts + b.lateParts;
   return (
     <div class="compare-names">
       <p class="compare-controls">
@@ -53,6 +54,11 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
         <span class="muted" aria-live="polite">
           {formatCount(shown.length)} of {formatMany(names.length, 'name')}
         </span>
+        {lateParts > 0 && (
+          <span class="compare-left-out">
+            ▲ {formatMany(lateParts, 'step of a rank', 'steps of ranks')} not in medians: far behind other ranks, or run again
+          </span>
+        )}
         {leftOut > 0 && (
           <span class="compare-left-out">▲ {formatMany(leftOut, 'span is', 'spans are')} not in it: there are too many names</span>
         )}

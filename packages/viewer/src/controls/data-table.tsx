@@ -3,9 +3,10 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import { CopyButton } from './copy-button.tsx';
 import { type CsvValue, csvName, csvText, tabbedText } from './csv.ts';
 import { formatCount } from './format.ts';
-import { copyText, saveText } from './save-text.ts';
+import { saveText } from './save-text.ts';
 import { nextOrder, type SortOrder, type SortValue, sortRows } from './sort-rows.ts';
 import './data-table.css';
 
@@ -133,23 +134,16 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
 
 /** All rows of the table, in its order, for other programs: to the clipboard, or as a file. */
 function TableExport<Row>({ caption, columns, rows }: Pick<DataTableProps<Row>, 'caption' | 'columns' | 'rows'>): JSX.Element {
-  const [state, setState] = useState('');
   const values = (): CsvValue[][] => {
     const known = columns.filter(({ sort, value }) => sort !== undefined || value !== undefined);
     const head = known.map(({ title, unit }) => (unit === undefined ? title : `${title} (${unit})`));
     return [head, ...rows.map((row) => known.map(({ sort, value }) => (value ?? sort)?.(row)))];
   };
-  const copy = (): void => {
-    copyText(tabbedText(values())).then(
-      () => setState('copied'),
-      () => setState('this browser forbids copying'),
-    );
-  };
   return (
     <p class="data-table-export">
-      <button type="button" class="is-link" title="Copy all rows, for a spreadsheet" onClick={copy}>
+      <CopyButton class="is-link" title="Copy all rows, for a spreadsheet" text={() => tabbedText(values())}>
         Copy<span class="only-aloud"> {caption}</span>
-      </button>
+      </CopyButton>
       <button
         type="button"
         class="is-link"
@@ -158,7 +152,6 @@ function TableExport<Row>({ caption, columns, rows }: Pick<DataTableProps<Row>, 
       >
         CSV<span class="only-aloud"> of {caption}</span>
       </button>
-      <span role="status">{state}</span>
     </p>
   );
 }

@@ -77,14 +77,17 @@ function lookingText(found: number, since: number | null): string {
 }
 
 function Finding({ finding, onPick }: { finding: ViewFinding; onPick: FindingsListProps['onPick'] }): JSX.Element {
-  const { severity, text } = finding;
+  const { severity, text, causeText } = finding;
   const content = (
     <>
       <span class="finding-sign" aria-hidden="true">
         {signs[severity]}
       </span>
       <span class="only-aloud">{spoken[severity]}: </span>
-      <span class="finding-text">{text}</span>
+      <span class="finding-text">
+        {text}
+        {causeText !== undefined && <span class="finding-cause"> Cause: {causeText}</span>}
+      </span>
     </>
   );
   const leadsSomewhere = finding.ranks.length > 0 || finding.from !== undefined;

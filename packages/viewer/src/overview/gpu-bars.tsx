@@ -5,12 +5,11 @@
 //   rank 1  ▇▇ compute 67.6 % ▇ hidden ▒ ░░ host late 15.6 % ░   79.4 % busy  ▾
 //             idle 20.6 %: host late 15.6 %, most in CompiledFxGraph, …      kernels: gemm 21.2 ms, all_reduce 8.1 ms, …
 
-import type { OverviewGpu } from '@ranktrace/protocol';
+import { lineName, type OverviewGpu, shortName } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { formatDuration, formatPercent } from '../controls/format.ts';
 import { PickLink } from '../controls/pick-link.tsx';
-import { lineName, shortName } from '../controls/short-name.ts';
 import { MoreRanks, PhaseBar, PhaseLegend, shownFirst } from './phase-bars.tsx';
 import './gpu-bars.css';
 

@@ -22,11 +22,12 @@ import { GpuBars } from './gpu-bars.tsx';
 import { costText, nobodyText, waitingText } from './headline-text.ts';
 import type { HeatMeasure } from './heat-cells.ts';
 import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
+import { onsetsOf } from './onsets.ts';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
-import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
+import { binOfStep, binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { useHeat } from './use-heat.ts';
 import { type StepRange, useOverview } from './use-overview.ts';
@@ -298,10 +299,12 @@ export function StepTimes({
     [overview, isOneRank],
   );
   const steps = useMemo(() => overview.bins.map((step, bin) => (step + lastStepOf(overview, bin)) / 2), [overview]);
+  const onsets = useMemo(() => onsetsOf(overview), [overview]);
   const nameOf = (bin: number): string => stepsText(overview.bins[bin] ?? 0, lastStepOf(overview, bin));
   const about = (bin: number): string => {
     const slowest = isOneRank ? undefined : slowestRankIn(overview.ranks, bin);
-    return slowest === undefined ? '' : `, slowest: rank ${slowest.rank}`;
+    const began = onsets.filter(({ step }) => binOfStep(overview, step) === bin).map(({ text }) => `. ${text}`);
+    return `${slowest === undefined ? '' : `, slowest: rank ${slowest.rank}`}${began.join('')}`;
   };
   return (
     <StepChart
@@ -311,6 +314,7 @@ export function StepTimes({
       toStep={overview.toStep}
       lines={lines}
       hasBand={!isOneRank}
+      flags={onsets}
       height={168}
       nameOf={nameOf}
       about={about}

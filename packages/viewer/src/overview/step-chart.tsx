@@ -28,6 +28,13 @@ export interface ChartLine {
   readonly isDashed?: boolean;
 }
 
+/** A flag at the begin of a step. */
+export interface ChartFlag {
+  readonly step: number;
+  /** Filled, else an outline. */
+  readonly isOpen: boolean;
+}
+
 export interface StepChartProps {
   /** Title of the chart, for a screen reader. */
   readonly label: string;
@@ -39,6 +46,8 @@ export interface StepChartProps {
   readonly lines: readonly ChartLine[];
   /** Fills between the first line and the last. */
   readonly hasBand?: boolean;
+  /** Where alerts began. */
+  readonly flags?: readonly ChartFlag[];
   readonly height: number;
   /** Text for a point's steps. */
   readonly nameOf: (point: number) => string;
@@ -51,9 +60,11 @@ export interface StepChartProps {
 
 /** Pixels that the pointer may move during a click. */
 const clickPx = 4;
+const noFlags: readonly ChartFlag[] = [];
+const flagPx = 8;
 
 export function StepChart(props: StepChartProps): JSX.Element {
-  const { label, steps, fromStep, toStep, lines, hasBand = false, height, nameOf, about } = props;
+  const { label, steps, fromStep, toStep, lines, hasBand = false, flags = noFlags, height, nameOf, about } = props;
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef(props);
@@ -84,7 +95,7 @@ export function StepChart(props: StepChartProps): JSX.Element {
     const chart = plot.current;
     if (chart === undefined) return;
     chart.setData(dataOf(latest.current));
-  }, [steps, lines, fromStep, toStep]);
+  }, [steps, lines, flags, fromStep, toStep]);
 
   const point = at !== undefined && at < steps.length ? at : undefined;
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -106,6 +117,11 @@ export function StepChart(props: StepChartProps): JSX.Element {
             <b>{point === undefined ? '' : formatDuration(line.values[point] ?? Number.NaN)}</b>
           </li>
         ))}
+        {flags.length > 0 && (
+          <li class="step-chart-flag">
+            <span aria-hidden="true">⚑</span> an alert began
+          </li>
+        )}
       </ul>
       <div
         class="step-chart-plot"
@@ -242,6 +258,7 @@ function chartOptions(
       points: { size: 7, fill: (_, series) => colour(latest.current.lines[series - 1]?.colour ?? '--text') },
     },
     hooks: {
+      draw: [(chart) => drawFlags(chart, latest.current.flags ?? noFlags, colour('--alert'))],
       setCursor: [(chart) => onCursor(chart.cursor.idx ?? undefined)],
       setSelect: [
         (chart) => {
@@ -255,6 +272,26 @@ function chartOptions(
       ],
     },
   };
+}
+
+function drawFlags(chart: uPlot, flags: readonly ChartFlag[], colour: string): void {
+  const { ctx: context, bbox } = chart;
+  const size = flagPx * uPlot.pxRatio;
+  context.save();
+  context.fillStyle = context.strokeStyle = colour;
+  context.lineWidth = uPlot.pxRatio;
+  for (const { step, isOpen } of flags) {
+    const x = Math.round(chart.valToPos(step - 0.5, 'x', true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    context.fillRect(x, bbox.top, uPlot.pxRatio, bbox.height);
+    context.beginPath();
+    context.moveTo(x, bbox.top);
+    context.lineTo(x + size, bbox.top + size / 2);
+    context.lineTo(x, bbox.top + size);
+    if (isOpen) context.fill();
+    else context.stroke();
+  }
+  context.restore();
 }
 
 /** Whole steps only: 1, 2, 5, 10 … between marks. */

@@ -1,10 +1,16 @@
 // Charts of a profile beside its tables: memory over time, the critical path as a bar with its parts, and what to change.
 
-import type { ProfileMemory, ProfilePath, ProfilePathLine, ProfileWorth, RunProfile } from '@ranktrace/protocol';
+import {
+  lineName,
+  type ProfileMemory,
+  type ProfilePath,
+  type ProfilePathLine,
+  type ProfileWorth,
+  type RunProfile,
+} from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
-import { lineName } from '../controls/short-name.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { countColumn, shareColumn, timeColumn } from './profile-columns.tsx';
 import './profile.css';

@@ -1,10 +1,9 @@
 // Columns that the tables of a profile share: names that lead to the timeline, times, shares with a bar, figures that may be unknown.
 
-import type { ProfilePlace } from '@ranktrace/protocol';
+import { lineName, type ProfilePlace } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import type { Column } from '../controls/data-table.tsx';
 import { formatBytes, formatCount, formatDuration, formatMany, formatNumber, formatPercent } from '../controls/format.ts';
-import { lineName } from '../controls/short-name.ts';
 
 /** Shows the longest event of a line in the timeline; undefined where there is no timeline, as in a report's file. */
 export type ShowPlace = ((name: string, place: ProfilePlace) => void) | undefined;

@@ -1,23 +1,23 @@
 // The tables of a profile, for the page and for a report's file. Each is sorted, read by pages, and can be copied or saved.
 
-import type {
-  ProfileAllocator,
-  ProfileCopy,
-  ProfileDevice,
-  ProfileGroup,
-  ProfileHolder,
-  ProfileIdle,
-  ProfileKernel,
-  ProfileLauncher,
-  ProfileMemory,
-  ProfileOp,
-  ProfileSequence,
-  RunProfile,
+import {
+  lineName,
+  type ProfileAllocator,
+  type ProfileCopy,
+  type ProfileDevice,
+  type ProfileGroup,
+  type ProfileHolder,
+  type ProfileIdle,
+  type ProfileKernel,
+  type ProfileLauncher,
+  type ProfileMemory,
+  type ProfileOp,
+  type ProfileSequence,
+  type RunProfile,
 } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatCount } from '../controls/format.ts';
-import { lineName } from '../controls/short-name.ts';
 import {
   bandwidthColumn,
   bytesColumn,

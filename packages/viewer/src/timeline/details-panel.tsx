@@ -1,10 +1,11 @@
 // All known facts of the selected event: its time, length and place, the rank's own fields, and the same collective or call on other ranks.
 
-import type { EventDetails, EventPlace, RunModel } from '@ranktrace/protocol';
+import { type EventDetails, type EventPlace, lineName, type RunModel, shortName } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
+import { CopyButton } from '../controls/copy-button.tsx';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
-import { lineName, shortName } from '../controls/short-name.ts';
 import { shownFields } from './detail-fields.ts';
+import { type EventFacts, eventLink, eventText } from './event-text.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
 import { trackLabel } from './rows.ts';
 import type { TimelineSession } from './session.ts';
@@ -22,6 +23,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
     );
   }
   const merged = session.mergedCount.value;
+  const facts = factsOf(session, details, model);
   return (
     <>
       <div class="panel-head">
@@ -45,10 +47,19 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
         <button type="button" title="Sum up its time (M)" onClick={() => markSelection(session)}>
           Sum up
         </button>
+        <CopyButton title="Copy all that is known of it, as text" text={() => eventText(details, facts, session.zero.peek())}>
+          Copy details
+        </CopyButton>
+        <CopyButton
+          title="Copy an address that opens this event"
+          text={() => eventLink(location, session.client.run, details, session.window.peek())}
+        >
+          Copy link
+        </CopyButton>
         <CloseButton session={session} />
       </div>
       <div class="panel-body details">
-        <Facts session={session} details={details} model={model} />
+        <Facts facts={facts} />
         {(details.partners.length > 0 || details.partnersMissing.length > 0) && <Partners session={session} details={details} />}
         <Launches session={session} details={details} />
         {details.stack.length > 0 && (
@@ -66,7 +77,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
   );
 }
 
-function Facts({ session, details, model }: { session: TimelineSession; details: EventDetails; model: RunModel }): JSX.Element {
+function factsOf(session: TimelineSession, details: EventDetails, model: RunModel): EventFacts {
   const track = session.tracks.value.get(details.track);
   const process = track === undefined ? undefined : session.processes.value.get(track.process);
   const zero = session.zero.value;
@@ -81,11 +92,15 @@ function Facts({ session, details, model }: { session: TimelineSession; details:
     facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${trackLabel(track)}`]);
     facts.push(['Clock', formatBound(details.bound ?? process.alignment.bound)]);
   }
+  return [...facts, ...shownFields(details)];
+}
+
+function Facts({ facts }: { readonly facts: EventFacts }): JSX.Element {
   return (
     <div class="details-part">
       <table class="facts">
         <tbody>
-          {[...facts, ...shownFields(details)].map(([name, value], at) => (
+          {facts.map(([name, value], at) => (
             <tr key={at}>
               <th scope="row">{name}</th>
               <td>{value}</td>

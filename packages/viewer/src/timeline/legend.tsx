@@ -1,9 +1,8 @@
 // The legend: the colours of the names in view, most drawn first, and the signs of the lanes.
 
 import { useComputed, useSignal } from '@preact/signals';
-import { itemKinds, openBit } from '@ranktrace/protocol';
+import { itemKinds, lineName, openBit } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { lineName } from '../controls/short-name.ts';
 import { useTheme } from '../controls/theme.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { communicationColour, cssOf, palettes } from './palette.ts';

@@ -1,11 +1,10 @@
 // The critical path as a list: what bounds the step, and each segment with what it is worth. One leads to the next.
 
-import type { ViewPath, ViewPathSegment } from '@ranktrace/protocol';
+import { lineName, type ViewPath, type ViewPathSegment } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatDuration, formatMany, formatPercent, formatTime } from '../controls/format.ts';
-import { lineName } from '../controls/short-name.ts';
 import { goToSegment, stepAlongPath } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 

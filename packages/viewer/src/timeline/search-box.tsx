@@ -2,9 +2,9 @@
 // name matches.
 
 import { useSignal } from '@preact/signals';
+import { cutMiddle } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
-import { cutMiddle } from '../controls/short-name.ts';
 import { isReading } from '../overview/reading.ts';
 import { goToMatch, selectMatch, showStep, stepOf } from './navigate.ts';
 import type { TimelineSession } from './session.ts';

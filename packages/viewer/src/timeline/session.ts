@@ -15,6 +15,7 @@ import {
   nameText,
   type RunModel,
   type SearchResult,
+  shortName,
   tileWidth,
   type ViewPath,
   type ViewProcess,
@@ -22,7 +23,6 @@ import {
 } from '@ranktrace/protocol';
 import type { RunClient } from '../client/run-client.ts';
 import type { Grouping, ViewState } from '../client/view-state.ts';
-import { shortName } from '../controls/short-name.ts';
 import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
@@ -155,7 +155,7 @@ export class TimelineSession {
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
-    this.alertMarks = computed(() => alertMarks(this.overview.now.value));
+    this.alertMarks = computed(() => alertMarks(this.overview.now.value, this.extent.value.from));
     this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
       const now = this.#laidOut() ?? { processes: [], tracks: [], groups: [] };
