@@ -30,7 +30,7 @@ describe('recordings of others', () => {
         .join('/'),
     );
     const own = ['kineto/torch-reference', 'kineto/ddp-4rank', 'kineto/make_torch_reference.py', 'kineto/make_ddp_4rank.py', 'README.md'];
-    expect([...new Set(folders)].sort()).toEqual([...own, 'store-v1', 'store-v2'].sort());
+    expect([...new Set(folders)].sort()).toEqual([...own, 'flight-recorder', 'store-v1', 'store-v2'].sort());
   });
 
   test('each have a public original that test/recorded/README.md names', () => {

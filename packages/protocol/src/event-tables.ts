@@ -134,6 +134,9 @@ export const collectionsSuffix = ' garbage collection';
  */
 export const leftOutKey = 'ranktrace.left_out';
 
+/** Metadata key of a rank that was still running when its file was written, with any value: a missing end is no loss. */
+export const stillRunningKey = 'ranktrace.still_running';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

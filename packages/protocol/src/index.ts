@@ -53,6 +53,7 @@ export {
   shedKey,
   spanState,
   stacksKey,
+  stillRunningKey,
   type TableName,
   tableColumns,
   tableNames,

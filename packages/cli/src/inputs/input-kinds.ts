@@ -5,7 +5,9 @@
 //               with segments in it or below      store      a spool, or a directory further up
 //               with .pftrace files alone         perfetto   such as a run whose segments were pruned
 //               with timelines of NDTimeline      ndtimeline its .json files that are such
-//   file        JSON, zipped or not               torch      or zipkin or ndtimeline, by how it begins
+//               with dumps of Flight Recorder     flightRecorder
+//   file        JSON, zipped or not               torch      or zipkin, ndtimeline or flightRecorder, by how it begins
+//               a pickle                          flightRecorder
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; its reader reports errors
 //
@@ -15,11 +17,12 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
 import { looksLikeNdtimeline } from '@ranktrace/trace/ndtimeline';
+import { looksLikeFlightRecorder } from '@ranktrace/trace/torch';
 import { looksLikeZipkin } from '@ranktrace/trace/zipkin';
 import { CliError } from '../terminal/errors.ts';
 import { beginningOf } from './file-beginning.ts';
 
-export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'perfetto';
+export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'flightRecorder' | 'perfetto';
 
 /** One path of the command line. */
 export interface Input {
@@ -39,6 +42,7 @@ export const kindNames: Readonly<Record<InputKind, string>> = {
   torch: 'a torch.profiler file',
   ndtimeline: 'a timeline of NDTimeline',
   zipkin: 'a Zipkin file',
+  flightRecorder: 'a dump of Flight Recorder',
   perfetto: 'a .pftrace file',
 };
 
@@ -48,6 +52,10 @@ const torchName = /\.trace\.json(\.gz)?$/;
 const perfettoName = /\.(?:pftrace|perfetto-trace)(?:\.gz)?$/;
 /** Keys at the begin of the events, unless a device description before them is longer than the bytes examined. */
 const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
+/** Dumps are named after the rank: `nccl_trace_rank_3`. */
+const dumpName = /\d(?:\.(?:json|pickle|pkl))?(?:\.gz)?$/;
+/** Its first entry, or its groups, lie within so many bytes. */
+const dumpTextBytes = 4096;
 const json = /^\uFEFF?\s*[[{]/;
 /** A Perfetto trace begins with the tag of its first packet. */
 const packetTag = 0x0a;
@@ -76,6 +84,8 @@ function inputOf(path: string): Input {
   if (traces.length > 0) return directory('perfetto', traces);
   const timelines = jsonFiles.filter((file) => looksLikeNdtimeline(beginningOf(file)));
   if (timelines.length > 0) return { ...directory('ndtimeline', timelines), strays: jsonFiles.filter((file) => !timelines.includes(file)) };
+  const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
+  if (dumps.length > 0) return directory('flightRecorder', dumps);
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
 }
 
@@ -86,13 +96,17 @@ const isStoreAt = (path: string, names: readonly string[]): boolean =>
 function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
   if (json.test(textOf(beginning.subarray(0, 64)))) {
+    if (isFlightRecorder(beginning)) return 'flightRecorder';
     return looksLikeZipkin(beginning) ? 'zipkin' : looksLikeNdtimeline(beginning) ? 'ndtimeline' : 'torch';
   }
+  if (isFlightRecorder(beginning)) return 'flightRecorder';
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
   // An empty file, or noise: its reader reports the error.
   return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';
 }
 
+const isFlightRecorder = (beginning: Uint8Array): boolean =>
+  looksLikeFlightRecorder(beginning, textOf(beginning.subarray(0, dumpTextBytes)));
 const isTorch = (path: string): boolean => torchName.test(path) || torchKeys.test(textOf(beginningOf(path)));
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 

@@ -4,6 +4,7 @@
 //   torch      torch.profiler's files and directories of them: one job
 //   ndtimeline one file, which holds all workers of a job
 //   zipkin     one file
+//   flightRecorder  dumps of PyTorch's Flight Recorder and directories of them: one job
 //   perfetto   one .pftrace
 //
 // Only `view` shows several side by side. Invariants: kinds are not mixed in one run; an option that has no effect on an input is an error.
@@ -16,6 +17,7 @@ import type { ReadBudget } from '@ranktrace/trace';
 import type { KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
+import { openFlightRecorderFiles } from './flight-recorder-files.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
 import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';
@@ -58,6 +60,7 @@ export interface RunInputs extends Disposable {
 
 /** Name of the run of torch's own files, which do not name it. */
 const torchRun = 'torch-profiler';
+const flightRecorderRun = 'flight-recorder';
 
 /** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for unreadable inputs. */
 export async function openRun(paths: readonly string[], options: InputOptions): Promise<RunInput> {
@@ -78,6 +81,8 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     const { run = torchRun, profiles, sources, [Symbol.dispose]: close } = await openTorchJob(inputs, options.allowMixed === true, budget);
     return { ...none, kind, run, input: sources(run), profiles, [Symbol.dispose]: close };
   }
+  if (kind === 'flightRecorder')
+    return { ...none, kind, run: flightRecorderRun, input: openFlightRecorderFiles(inputs, flightRecorderRun) };
   const files = inputs.flatMap((input) => input.files);
   const [file] = files as [string, ...string[]];
   if (files.length > 1) {
@@ -199,7 +204,8 @@ class OpenedRuns implements RunInputs {
 /** Groups inputs that belong together: files of a job, and parts of a run. A group takes the place of its first input. */
 function groupsOf(inputs: readonly Input[]): readonly (readonly Input[])[] {
   const groups: Input[][] = [];
-  const joins = (input: Input): boolean => (input.kind === 'torch' ? !input.isDirectory : input.kind === 'store' && !isRunStore(input));
+  const joins = (input: Input): boolean =>
+    input.kind === 'torch' || input.kind === 'flightRecorder' ? !input.isDirectory : input.kind === 'store' && !isRunStore(input);
   for (const input of inputs) {
     const together = joins(input) ? groups.find(([first]) => first !== undefined && first.kind === input.kind && joins(first)) : undefined;
     if (together === undefined) groups.push([input]);
@@ -221,6 +227,11 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
     case 'zipkin':
       opened.inputs.push({ run: opened.name(fileName(path)), sources: openZipkinFile(path, opened.budget) });
       return;
+    case 'flightRecorder': {
+      const run = opened.name(isDirectory ? basename(resolve(path)) : flightRecorderRun);
+      opened.inputs.push({ run, sources: openFlightRecorderFiles(group, run) });
+      return;
+    }
     case 'ndtimeline':
       for (const file of files) {
         const run = opened.name(fileName(file));

@@ -2,7 +2,7 @@
 // `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
 // `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
-import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
+import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
@@ -101,7 +101,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       sampled.set(text, [...(sampled.get(text) ?? []), rank]);
     }
     findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
-    if (!ended) {
+    if (!ended && !process.metadata.has(stillRunningKey)) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
     }

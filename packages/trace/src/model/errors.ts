@@ -6,6 +6,7 @@ export type TraceErrorCode =
   | 'not_json'
   | 'not_perfetto'
   | 'not_csv'
+  | 'not_pickle'
   | 'no_events'
   | 'too_large'
   | 'too_deep'

@@ -77,6 +77,10 @@ export const limits = {
   ndtimelineBatchesMax: 1_048_576,
   /** One Zipkin file, held as a whole at several times its size; a larger one is refused (`too_large`). */
   zipkinBytesMax: 128 * 1024 * 1024,
+  /** Values of one pickle, about 20 bytes each; more is refused (`too_large`). */
+  pickleValuesMax: 4_194_304,
+  /** Collectives in one dump of PyTorch's Flight Recorder, about 200 bytes each; more is refused (`too_large`). */
+  dumpedCollectivesMax: 262_144,
   /** Spans of one Zipkin file; a file with more is refused (`too_large`). */
   zipkinSpansMax: 1_000_000,
   /** Services of one Zipkin file, each a process of the trace; spans of further ones are skipped and counted. */

@@ -2,6 +2,8 @@
 
 export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
+export { looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
+export { flightRecorderSources, type RankDump } from './flight-recorder-source.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
 export { type FunctionEvent, functionEventList } from './function-event-list.ts';
 export { type FunctionEvents, functionEvents } from './function-events.ts';

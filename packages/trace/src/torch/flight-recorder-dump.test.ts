@@ -1,0 +1,91 @@
+// Dumps that real gloo processes wrote (test/data/README.md).
+
+import { readFileSync } from 'node:fs';
+import { describe, expect, it, test } from 'vitest';
+import { TraceError } from '../model/errors.ts';
+import { type FlightRecorderDump, looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
+
+const fileOf = (name: string): Uint8Array => readFileSync(new URL(`../../../../test/data/flight-recorder/${name}`, import.meta.url));
+const lines = ({ collectives }: FlightRecorderDump): string[] =>
+  collectives.map(({ group, sequence, op, bytes, isOver, isSend }) => `${op} ${group}#${sequence} ${bytes} ${isOver} ${isSend}`);
+
+describe('a dump of a gloo process', () => {
+  it.each(['nccl_trace_rank_0', 'rank0.json'])('has its collectives, by group and number: %s', (name) => {
+    const dump = readFlightRecorder(fileOf(name));
+    expect([dump.version, dump.malformed]).toEqual(['2.10', 0]);
+    expect(lines(dump)).toEqual([
+      'all_reduce world#1 48 true false',
+      'all_reduce world#2 48 true false',
+      'all_reduce world#3 48 true false',
+      'broadcast 1#1 48 true false',
+      'all_reduce world#4 48 false false',
+    ]);
+    expect(dump.collectives.map(({ ended }) => ended)).toEqual([undefined, undefined, undefined, undefined, undefined]);
+  });
+
+  it('has times to the ns in both forms', () => {
+    const [pickled, written] = ['nccl_trace_rank_0', 'rank0.json'].map((name) => readFlightRecorder(fileOf(name)).collectives);
+    expect(written?.map(({ created }) => created)).toEqual(pickled?.map(({ created }) => created));
+    expect(pickled?.[0]?.created.toString()).toMatch(/^\d{19}$/);
+  });
+
+  it('says how many ranks there are where it lists them', () => {
+    expect([0, 1, 2, 3].map((rank) => readFlightRecorder(fileOf(`nccl_trace_rank_${rank}`)).worldSize)).toEqual([0, 0, 4, 4]);
+  });
+
+  it('is recognized by its first bytes', () => {
+    for (const name of ['nccl_trace_rank_2', 'rank0.json']) {
+      const beginning = fileOf(name).subarray(0, 4096);
+      expect(looksLikeFlightRecorder(beginning, new TextDecoder().decode(beginning))).toBe(true);
+    }
+    for (const text of ['{"traceEvents":[{"args":{"pg_status":1}}]}', '[1]', '']) {
+      expect(looksLikeFlightRecorder(new TextEncoder().encode(text), text)).toBe(false);
+    }
+  });
+});
+
+test('a dump cut at any byte is refused, and says where it ends', () => {
+  const whole = fileOf('nccl_trace_rank_3');
+  for (let length = 3; length < whole.length; length++) {
+    let message = 'read';
+    try {
+      readFlightRecorder(whole.subarray(0, length));
+    } catch (error) {
+      expect(error).toBeInstanceOf(TraceError);
+      ({ message } = error as TraceError);
+    }
+    expect(message).toBe(`Cannot read the pickle: it ends at byte ${length}`);
+  }
+});
+
+test('entries of nccl: ends that the watchdog saw, sends, groups with a name; what is none is counted', () => {
+  const entry = {
+    ...{ process_group: ['3', 'mesh_tp'], profiling_name: 'nccl:_all_gather_base', collective_seq_id: 7, p2p_seq_id: 2, is_p2p: false },
+    ...{ state: 'completed', retired: false, time_created_ns: 'CREATED', time_discovered_completed_ns: 'ENDED' },
+    ...{ input_sizes: [[8, 16], [2]], input_dtypes: ['BFloat16', 'Long'] },
+  };
+  const entries = [
+    entry,
+    { ...entry, state: 'started', time_discovered_completed_ns: 0 },
+    { ...entry, is_p2p: true, profiling_name: 'nccl:send 0->1' },
+    { ...entry, time_created_ns: 'soon' },
+    { ...entry, collective_seq_id: -1 },
+    { ...entry, input_sizes: [[2 ** 40, 2 ** 40]], input_dtypes: ['Float'] },
+    null,
+  ];
+  // As the file has them: numbers that do not fit a double.
+  const text = JSON.stringify({ version: '2.7', entries })
+    .replaceAll('"CREATED"', '1759300074000000123')
+    .replaceAll('"ENDED"', '1759300074000900123');
+  const dump = readFlightRecorder(new TextEncoder().encode(text));
+  expect(dump.malformed).toBe(3);
+  expect(lines(dump)).toEqual([
+    '_all_gather_base 3 mesh_tp#7 272 true false',
+    '_all_gather_base 3 mesh_tp#7 272 false false',
+    'send 0->1 3 mesh_tp#2 272 true true',
+    '_all_gather_base 3 mesh_tp#7 0 true false',
+  ]);
+  expect(dump.collectives.map(({ created, ended }) => ended && `${created} ${ended - created}`)).toEqual([
+    ...['1759300074000000123 900000', undefined, '1759300074000000123 900000', '1759300074000000123 900000'],
+  ]);
+});

@@ -1,0 +1,143 @@
+// A dump of PyTorch's Flight Recorder: the last collectives of one rank, as a pickle (TORCH_NCCL_DEBUG_INFO_TEMP_FILE) or as JSON. Versions 2.x, from torch 2.4 on.
+//
+// Times are of the rank's wall clock, ns since 1970. An entry is over when its state is `completed` or it is `retired`; when it ended is known only where
+// the watchdog saw it. Stacks and shapes beyond the size of the payload are not read.
+
+import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError } from '../model/errors.ts';
+import { limits } from '../model/limits.ts';
+import { looksLikePickle, readPickle } from './pickle.ts';
+
+/** One collective, or one send or receive, of one rank. */
+export interface DumpedCollective {
+  /** `world` for the group of all ranks, else its name with its description. */
+  readonly group: string;
+  /** 1, 2, … of the group. */
+  readonly sequence: number;
+  /** `all_reduce`; `send 0->1` for one side of a send. */
+  readonly op: string;
+  readonly isSend: boolean;
+  /** Its payload on this rank; 0 where the file does not say it. */
+  readonly bytes: number;
+  readonly created: bigint;
+  readonly isOver: boolean;
+  /** When the watchdog saw its end, at the latest moment that it can have ended; undefined: unknown. */
+  readonly ended: bigint | undefined;
+}
+
+export interface FlightRecorderDump {
+  readonly version: string;
+  /** Ranks of the group of all, where the file lists them: the highest, and one. */
+  readonly worldSize: number;
+  /** In order of creation. */
+  readonly collectives: readonly DumpedCollective[];
+  /** Entries that are none. */
+  readonly malformed: number;
+}
+
+const everyone = 'world';
+const ownKeys = /"(?:collective_seq_id|pg_status)"\s*:/;
+const elementBytes: Readonly<Record<string, number>> = {
+  ...{ Double: 8, Long: 8, ComplexFloat: 8, Float: 4, Int: 4, Half: 2, BFloat16: 2, Short: 2, Byte: 1, Char: 1, Bool: 1 },
+  ...{ Float8_e4m3fn: 1, Float8_e5m2: 1 },
+};
+
+/** Whether a file that begins so is a dump; `text`: the same bytes as text. */
+export const looksLikeFlightRecorder = (bytes: Uint8Array, text: string): boolean =>
+  looksLikePickle(bytes) || (/^\s*\{/.test(text) && ownKeys.test(text) && !text.includes('"traceEvents"'));
+
+/** @throws TraceError where it is no dump, or too large */
+export function readFlightRecorder(bytes: Uint8Array): FlightRecorderDump {
+  const root = looksLikePickle(bytes) ? readPickle(bytes) : readJson(bytes);
+  const entries = field(root, 'entries');
+  if (!Array.isArray(entries))
+    throw new TraceError('no_events', 'Cannot read the dump: it has no list of entries, as a dump of Flight Recorder has');
+  if (entries.length > limits.dumpedCollectivesMax) {
+    throw new TraceError('too_large', `Cannot read the dump: it has over ${limits.dumpedCollectivesMax} entries`);
+  }
+  const read = entries.map(collectiveOf);
+  const collectives = read
+    .filter((entry) => entry !== undefined)
+    .sort((a, b) => (a.created < b.created ? -1 : a.created > b.created ? 1 : 0));
+  return {
+    version: textOf(field(root, 'version')) ?? '',
+    worldSize: worldSizeOf(root),
+    collectives,
+    malformed: read.length - collectives.length,
+  };
+}
+
+function readJson(bytes: Uint8Array): unknown {
+  // Times do not fit a double: as texts they keep their last digits.
+  const text = decodeUtf8(bytes, 0, bytes.length).replaceAll(/(?<!\\)"(time_\w{1,40}_ns)"\s*:\s*(\d{16,20})\b/g, '"$1":"$2"');
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new TraceError('not_json', `Cannot read the dump: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** A member of a dictionary, of either form of the file. */
+function field(of: unknown, name: string): unknown {
+  if (of instanceof Map) return of.get(name);
+  return typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? (of as Record<string, unknown>)[name] : undefined;
+}
+
+function collectiveOf(entry: unknown): DumpedCollective | undefined {
+  const created = timeOf(field(entry, 'time_created_ns'));
+  const profiled = textOf(field(entry, 'profiling_name'));
+  const isSend = field(entry, 'is_p2p') === true;
+  const sequence = countOf(field(entry, isSend ? 'p2p_seq_id' : 'collective_seq_id'));
+  if (created === undefined || profiled === undefined || sequence === undefined) return undefined;
+  const ended = timeOf(field(entry, 'time_discovered_completed_ns'));
+  const isOver = field(entry, 'state') === 'completed' || field(entry, 'retired') === true;
+  return {
+    group: groupOf(field(entry, 'process_group')),
+    sequence,
+    op: profiled.slice(profiled.indexOf(':') + 1) || profiled,
+    isSend,
+    bytes: bytesOf(field(entry, 'input_sizes'), field(entry, 'input_dtypes')),
+    created,
+    isOver,
+    ended: isOver && ended !== undefined && ended >= created ? ended : undefined,
+  };
+}
+
+function groupOf(pair: unknown): string {
+  const [name, description] = Array.isArray(pair) ? pair : [];
+  if (description === 'default_pg') return everyone;
+  return [textOf(name) ?? '?', ...(description === 'undefined' ? [] : [textOf(description) ?? ''])].filter((part) => part !== '').join(' ');
+}
+
+function bytesOf(sizes: unknown, types: unknown): number {
+  if (!Array.isArray(sizes) || !Array.isArray(types)) return 0;
+  let bytes = 0;
+  for (let at = 0; at < sizes.length; at++) {
+    const shape: unknown = sizes[at];
+    if (!Array.isArray(shape)) return 0;
+    bytes += shape.reduce((product: number, length) => product * (countOf(length) ?? 0), elementBytes[String(types[at])] ?? 0);
+  }
+  return Number.isSafeInteger(bytes) ? bytes : 0;
+}
+
+/** By the ranks of the default group, as `"[0, 1, 2, 3]"`. */
+function worldSizeOf(root: unknown): number {
+  const config = field(root, 'pg_config');
+  const groups: unknown[] =
+    config instanceof Map ? [...config.values()] : typeof config === 'object' && config !== null ? Object.values(config) : [];
+  const ranks = groups.flatMap((group) => textOf(field(group, 'ranks'))?.match(/\d{1,7}/g) ?? []);
+  return ranks.reduce((most, rank) => Math.max(most, Number(rank) + 1), 0);
+}
+
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+const countOf = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+
+/** ns since 1970; undefined for none, which JSON writes as 0. */
+function timeOf(value: unknown): bigint | undefined {
+  if (typeof value === 'bigint') return value > 0n && value < 2n ** 63n ? value : undefined;
+  if (typeof value === 'string') return /^\d{1,19}$/.test(value) ? timeOf(BigInt(value)) : undefined;
+  const count = countOf(value);
+  return count === undefined || count === 0 ? undefined : BigInt(count);
+}
