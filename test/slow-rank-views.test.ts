@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startAggregator, ViewClient } from '@ranktrace/aggregator';
 import { type Alert, lowerMedian, type Overview, type PhaseRole } from '@ranktrace/protocol';
-import { ReadBudget } from '@ranktrace/trace';
+import { mergeRun, ReadBudget } from '@ranktrace/trace';
 import { simulatedCluster } from '@ranktrace/trace/simulate';
+import { MemoryBlocks, overviewOf, Timeline, timelineSink } from '@ranktrace/trace/timeline';
 import { afterAll, describe, expect, it } from 'vitest';
 import { workOf } from '../packages/cli/src/commands/top-ranks.ts';
 import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
@@ -121,6 +122,36 @@ describe('a simulated job', () => {
     expect([finding?.kind, finding?.ranks, finding?.phase]).toEqual(['straggler', [fault.rank], phase]);
     await expectSame(aggregator.address, run, fault);
   });
+});
+
+it('before anything is analysed, the page names the planted rank or nobody, never a sound one (seeds 1 to 200)', {
+  timeout: 10 * 60_000,
+}, () => {
+  const parallel = [
+    { ranks: 4 },
+    { ranks: 8, tensorParallel: 2 },
+    { ranks: 16, tensorParallel: 4 },
+    { ranks: 16, tensorParallel: 2, pipeline: 4 },
+    { ranks: 2 },
+  ];
+  const phases = ['forward', 'backward', 'optimizer'] as const;
+  let found = 0;
+  for (let seed = 1; seed <= 200; seed++) {
+    const about = parallel[seed % parallel.length] as (typeof parallel)[number];
+    const rank = seed % about.ranks;
+    const fault = { rank, phase: phases[seed % phases.length] as (typeof phases)[number], ms: 30 };
+    const isPlanted = seed % 2 === 0;
+    const stragglers = isPlanted ? [fault] : [];
+    const { sources } = simulatedCluster({ ...about, hosts: 2, steps: 8 + (seed % 9), rpcsPerSecond: 0, seed, stragglers });
+    const timeline = new Timeline({ blocks: new MemoryBlocks() });
+    for (const _ of mergeRun(sources, timelineSink(timeline)));
+    const overview = overviewOf(timeline.processes, { bins: 64 });
+    const named = headlineOf(overview).ranks.map(({ rank }) => rank.rank);
+    expect(isPlanted ? [[], [rank]] : [[]], `seed ${seed}: ${JSON.stringify({ ...about, stragglers })}`).toContainEqual(named);
+    found += named.length;
+  }
+  // Where ranks wait inside of phases, it mostly waits for the analysis.
+  expect(found).toBeGreaterThan(40);
 });
 
 it('a live job whose phases have names that do not show what ranks do in them: their stated roles do', async () => {

@@ -124,9 +124,10 @@ describe('1024 ranks', () => {
   it('names the one that is slow, and shows all of them at once', { timeout: 10 * 60_000 }, async () => {
     await using page = await open(view.address);
     await page.sentence.waitFor();
-    expect(await page.text(page.sentence)).toMatch(
-      /Rank 700 (is|and \d+ more \(.*\) are) slow in backward: (up to )?[56]\d(\.\d)?.ms (more|per step)/,
-    );
+    // Its estimate names it alone, as the analysis does: ranks that wait for it inside of phases are not slow.
+    await expect
+      .poll(() => page.text(page.sentence), { timeout: 60_000 })
+      .toMatch(/Rank 700 is slow in backward: [56]\d(\.\d)?.ms (more|per step)/);
     expect(await page.figure('ranks').textContent()).toMatch(/^1.?024$/);
     await page.frames(10);
     await page.analysed();

@@ -79,7 +79,16 @@ export {
 } from './messages.ts';
 export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRoles, readPhaseRole } from './phase-role.ts';
 export { printable, printableJson, printableLines } from './printable.ts';
-export { excessesOver, lowerMedian, otherPhase, phaseMedians, type RankExcess, rankExcesses } from './rank-excess.ts';
+export {
+  excessesOver,
+  lowerMedian,
+  otherPhase,
+  phaseMedians,
+  type RankApart,
+  type RankExcess,
+  rankApart,
+  rankExcesses,
+} from './rank-excess.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
 export type {
   ComparedRun,

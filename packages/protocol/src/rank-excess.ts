@@ -1,4 +1,5 @@
-// A rank's excess over the median rank, phase by phase. The page, `top` and the metrics all compare ranks by it.
+// A rank's excess over the median rank, phase by phase. The page, `top` and the metrics all compare ranks by it. None of them calls a rank slow by it
+// once findings know who waits for whom; before that, the page names a rank that stands apart (`rankApart`).
 //
 //   phase       rank 0   rank 1   rank 2   rank 3   median   rank 3's excess
 //   backward       200      202      199      280      202   +78   ◄ its worst phase
@@ -54,6 +55,47 @@ export function rankExcesses(overview: Pick<Overview, 'phases' | 'phaseRoles' | 
     const [inAll, inWorst] = [works[place] as number, worst === undefined ? 0 : (excess[worst] as number)];
     return { rank, phases: excess, most: inWorst > 0 ? Math.max(inAll, inWorst) : inAll, worst };
   });
+}
+
+/** The one rank that is slow by phases alone. */
+export interface RankApart {
+  readonly rank: OverviewRank;
+  /** Its phase, as in RankExcess. */
+  readonly worst: number | undefined;
+  /** Excess over the median rank in that phase of a typical step, ns; of the whole step where no phase is known. */
+  readonly excess: number;
+}
+
+/** Steps of a rank before phases say anything: the first ones wait for connections and compilers. */
+const apartStepsMin = 8;
+/** Least excess in robust standard deviations of the ranks: the median distance from the median, scaled for normal noise. */
+const apartDeviations = 5 * 1.4826;
+/** A second rank with this share of the largest excess may be the cause of the first one's, or its victim. */
+const apartNearPart = 0.6;
+
+/**
+ * A quick estimate of who is slow, for as long as no analysis has looked at who waits for whom: one rank, or nobody (undefined). `least`: excess that
+ * is worth a person's time, ns.
+ *
+ * Ranks also wait inside phases of work: a tensor group meets in the middle of `forward`. There the peers of a slow rank are as long as the rank
+ * itself, and whole stages may be longer than others. So a rank is named only if it stands apart: in the middle one of its steps, beyond the spread of
+ * the ranks, and far beyond the second.
+ */
+export function rankApart(overview: Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'>, least: number): RankApart | undefined {
+  const ranks = overview.ranks.filter(({ steps }) => steps >= apartStepsMin);
+  if (ranks.length < 2) return undefined;
+  const typical = { ...overview, ranks: ranks.map((rank) => ({ ...rank, phases: rank.typical ?? rank.phases })) };
+  const lengths = excessesOver(ranks.map(({ p50 }) => p50));
+  const all = rankExcesses(typical).map(({ phases, worst }, place): RankApart => {
+    const rank = ranks[place] as OverviewRank;
+    return { rank, worst, excess: (worst === undefined ? lengths[place] : phases[worst]) as number };
+  });
+  const [first, second] = all.sort((a, b) => b.excess - a.excess) as [RankApart, RankApart];
+  const { worst } = first;
+  const values = worst === undefined ? ranks.map(({ p50 }) => p50) : typical.ranks.map(({ phases }) => phases[worst] as number);
+  const spread = lowerMedian(excessesOver(values).map(Math.abs)) ?? 0;
+  const isApart = first.excess > Math.max(least, apartDeviations * spread) && second.excess < apartNearPart * first.excess;
+  return isApart ? first : undefined;
 }
 
 const hasSteps = ({ steps }: OverviewRank): boolean => steps > 0;

@@ -436,6 +436,8 @@ export interface OverviewRank {
   readonly longest: number;
   /** Mean ns per step, by `Overview.phases`. */
   readonly phases: readonly number[];
+  /** Median over steps of the ns in each phase, by `Overview.phases`; absent once findings cover all data, which know more. */
+  readonly typical?: readonly number[];
   /** Mean step of each bin, ns; null where the bin is empty. */
   readonly cells: readonly (number | null)[];
   /** Longest step of each bin, ns. */

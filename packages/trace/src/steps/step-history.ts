@@ -11,7 +11,7 @@
 // Invariant: bin b holds steps b · binSteps … (b + 1) · binSteps − 1, and binSteps is a power of two, so the bins of two processes nest.
 // Invariant: counts and lengths cover all steps ever added; merging bins loses only the steps' places within the bin.
 
-import { otherPhase } from '@ranktrace/protocol';
+import { lowerMedian, otherPhase } from '@ranktrace/protocol';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 import { stepLimits } from './step-limits.ts';
 
@@ -145,6 +145,22 @@ export class StepHistory {
       totals.set(name, total);
     }
     return totals;
+  }
+
+  /** Median time in each named phase of a step, ns: over at most `typicalBinsMax` of the bins that hold some of the steps `from` … `to`. */
+  phaseMedians(from: number, to: number): ReadonlyMap<string, number> {
+    const first = this.#lowerBound(Math.floor(from / this.#binSteps));
+    const bins = this.#lowerBound(Math.floor(to / this.#binSteps) + 1) - first;
+    const taken = Math.min(bins, stepLimits.typicalBinsMax);
+    const medians = new Map<string, number>();
+    for (const [name, column] of this.#phases) {
+      const times = Array.from({ length: taken }, (_, at) => {
+        const bin = first + Math.floor((at * bins) / taken);
+        return (column[bin] as number) / (this.#counts[bin] as number);
+      });
+      medians.set(name, lowerMedian(times) ?? 0);
+    }
+    return medians;
   }
 
   /** Calls `visit` for every bin that holds some of the steps `from` … `to`, in order, with its number of steps and its time in `name`, ns. */

@@ -7,6 +7,8 @@ export const stepLimits = {
   stepBinsPerProcessMax: 65_536,
   /** Bins that a process has at least, however many processes there are. */
   stepBinsPerProcessMin: 64,
+  /** Bins of a process that its typical step is the median of, evenly over its steps: a median of more is hardly better, and takes longer. */
+  typicalBinsMax: 64,
   /** Named phases of one process's steps, and of an overview; further ones are part of the rest of the step. */
   stepPhasesMax: 16,
   /** Cells of an overview's heat map; with many ranks it has fewer bins. */

@@ -53,12 +53,15 @@ export function overviewOf(
   const grid = gridOf(processes, request);
   const cluster = new ClusterSteps(grid);
   const rows = (grid.bins === 0 ? [] : processes)
-    .map((of) => rowOf(of, grid, cluster))
+    .map((of) => rowOf(of, grid, cluster, !isCurrent))
     .filter((row) => row !== undefined)
     .sort((a, b) => a.rank - b.rank || a.process - b.process);
   const phases = phasesOf(rows);
   const roles = phaseRolesOf(processes.map(({ process }) => process));
-  const ranks = rows.map(({ phaseTotals, ...row }): OverviewRank => ({ ...row, phases: meanPhases(row, phaseTotals, phases) }));
+  const ranks = rows.map(({ phaseTotals, phaseMedians, ...row }): OverviewRank => {
+    const typical = phaseMedians && partsOf(row.p50, phaseMedians, phases);
+    return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }) };
+  });
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
   return {
     allRead: !processes.some(({ isBeingRead }) => isBeingRead),
@@ -193,9 +196,12 @@ class ClusterSteps {
   }
 }
 
-type Row = Omit<OverviewRank, 'phases'> & { readonly phaseTotals: ReadonlyMap<string, number> };
+interface Row extends Omit<OverviewRank, 'phases' | 'typical'> {
+  readonly phaseTotals: ReadonlyMap<string, number>;
+  readonly phaseMedians: ReadonlyMap<string, number> | undefined;
+}
 
-function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps): Row | undefined {
+function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps, hasMedians: boolean): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
   // Over all steps the lengths themselves are known; bins of many steps hide them.
@@ -240,6 +246,7 @@ function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, clu
     p95: quantiles?.[1] ?? 0,
     longest,
     phaseTotals: steps.phaseTotals(from, to),
+    phaseMedians: hasMedians ? steps.phaseMedians(from, to) : undefined,
     cells: Array.from(totals, (total, bin) => known(bin, total / (counts[bin] as number))),
     peaks: Array.from(peaks, (peak, bin) => known(bin, peak)),
   };
@@ -261,10 +268,15 @@ function meanPhases(
   totals: ReadonlyMap<string, number>,
   names: readonly string[],
 ): number[] {
+  return partsOf(mean, new Map([...totals].map(([name, total]) => [name, total / steps])), names);
+}
+
+/** The parts of a step of this length, by `names`, the last of which is the rest. */
+function partsOf(length: number, times: ReadonlyMap<string, number>, names: readonly string[]): number[] {
   if (names.length === 0) return [];
-  const named = names.slice(0, -1).map((name) => (totals.get(name) ?? 0) / steps);
+  const named = names.slice(0, -1).map((name) => times.get(name) ?? 0);
   // Concurrent phases may add up to more than the step; then nothing is left over.
-  return [...named, Math.max(0, mean - named.reduce((sum, length) => sum + length, 0))];
+  return [...named, Math.max(0, length - named.reduce((sum, part) => sum + part, 0))];
 }
 
 function clusterOf(ranks: readonly OverviewRank[], bins: number): Pick<Overview, 'slowest' | 'median' | 'fastest'> {

@@ -1,4 +1,4 @@
-// Text for other programs: to the clipboard, or as a file that the browser saves.
+// Text for other programs, to the clipboard or as a file, and other files that the browser saves.
 
 /** Rejects where the browser forbids it. */
 export async function copyText(text: string): Promise<void> {
@@ -13,11 +13,19 @@ export async function copyText(text: string): Promise<void> {
   if (!isCopied) throw new Error('This browser forbids copying');
 }
 
-export function saveText(name: string, text: string): void {
+export const saveText = (name: string, text: string): void => saveBlob(name, new Blob([text], { type: 'text/csv;charset=utf-8' }));
+
+export function saveBlob(name: string, blob: Blob): void {
+  const url = URL.createObjectURL(blob);
+  saveLink(url, name);
+  // The browser reads the file after this turn.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** Has the browser download an address; without a name, under the one that its answer gives. */
+export function saveLink(url: string, name: string): void {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
+  link.href = url;
   link.download = name;
   link.click();
-  // The browser reads the file after this turn.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

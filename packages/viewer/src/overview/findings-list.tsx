@@ -3,6 +3,7 @@
 import type { Overview, ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { DownloadLink } from '../controls/download-link.tsx';
 import { formatBytes, formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import './findings-list.css';
 
@@ -66,9 +67,9 @@ export function FindingsList({ findings, analysed, since, onPick, all = false, r
 }
 
 const CaptureLink = ({ run, name, text }: { readonly run: string; readonly name: string; readonly text: string }): JSX.Element => (
-  <a class="finding-capture" href={`/v1/captures/${encodeURIComponent(run)}/${encodeURIComponent(name)}`} download>
+  <DownloadLink class="finding-capture" href={`/v1/captures/${encodeURIComponent(run)}/${encodeURIComponent(name)}`} what={name}>
     {text}
-  </a>
+  </DownloadLink>
 );
 
 function lookingText(found: number, since: number | null): string {

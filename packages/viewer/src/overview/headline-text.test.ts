@@ -64,5 +64,5 @@ it.each([
 });
 
 it('promises nothing before all is looked at', () => {
-  expect(nobodyText(undefined, 'good', false)).toBe('No rank is slower than the others so far.');
+  expect(nobodyText(undefined, 'good', false)).toBe('No rank stands out so far.');
 });

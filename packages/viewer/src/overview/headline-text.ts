@@ -34,7 +34,7 @@ export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 
 
 /** The sentence where no rank is charged with anything, beside the panel on waiting. */
 export function nobodyText(waiting: HeadlineWaiting | undefined, tone: Headline['tone'], analysed: boolean): string {
-  if (!analysed) return 'No rank is slower than the others so far.';
+  if (!analysed) return 'No rank stands out so far.';
   if (waiting === undefined) return 'No rank holds the others up.';
   const { most, isOneRank, ofSteps, ofStepsForMost } = waiting;
   const part = formatPercent(most.part);

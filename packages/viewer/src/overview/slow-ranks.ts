@@ -4,6 +4,7 @@
 // (`Overview.phaseRoles`) are shown but never blamed: the rank that is long in them waits for another. Nor is `other` blamed, whose content is
 // unknown.
 //
+// While nothing is analysed, one rank at most stands out, and only if it stands apart from all others (`rankApart`).
 // The findings have better evidence, as they account for waiting between ranks: once they exist, the ranks that they charge stand out and no others,
 // so that the page and `ranktrace report` agree.
 
@@ -13,7 +14,7 @@ import {
   lowerMedian,
   type Overview,
   type OverviewRank,
-  phaseMedians,
+  rankApart,
   rankExcesses,
   runStateOf,
   type ViewFinding,
@@ -30,7 +31,7 @@ export interface RankPhases {
   readonly score: number;
   /** Whether the excess is large enough to be worth a person's time. */
   readonly isNoticeable: boolean;
-  /** Whether it keeps the others waiting; without such evidence, whether its excess is beyond the usual difference of ranks. */
+  /** Whether it keeps the others waiting; without such evidence, whether its excess stands apart from those of all others. */
   readonly standsOut: boolean;
   /** Share of all waiting in collectives that was for this rank; undefined while that is not known. */
   readonly waitedPart: number | undefined;
@@ -42,33 +43,23 @@ export type Blamed = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'> &
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
-/** Chance that a rank of a sound run stands out, were its ranks spread normally: the more ranks and phases, the farther out the first by chance. */
-const byChance = 0.05;
-/** Standard deviations of a normal spread in its median distance from the median. */
-const perMedianDistance = 1.4826;
-/** How many median distances from the median a rank stands out, among `values`: e^(−z²/2) bounds the part of a normal spread beyond z. */
-const distancesFor = (values: number): number => perMedianDistance * Math.sqrt(2 * Math.log(Math.max(1, values) / byChance));
 
 /** All ranks with steps, the most important on top: outliers, then by waiting for them, by score, by rank. */
 export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const excesses = rankExcesses(overview);
   const ranks = excesses.map(({ rank }) => rank);
-  const medians = phaseMedians(overview);
   const meanMedian = lowerMedian(ranks.map(({ mean }) => mean)) ?? 0;
-  const spread = medians.map((median, at) => lowerMedian(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
-  const meanSpread = lowerMedian(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
   const noticeable = noticeablePart * meanMedian;
-  const distances = distancesFor(ranks.length * medians.length);
   const charged = chargedOf(overview);
+  const apart = charged === undefined && overview.analysed !== true ? rankApart(overview, noticeable) : undefined;
   const parts = waitedParts(overview);
-  const rows = excesses.map(({ rank, phases: excess, worst }): RankPhases => {
-    const score = worst === undefined ? rank.mean - meanMedian : (excess[worst] as number);
-    const usual = worst === undefined ? meanSpread : (spread[worst] as number);
+  const rows = excesses.map(({ rank, phases: excess, worst: longest }): RankPhases => {
+    const isApart = rank === apart?.rank;
+    // One long step may have made another phase the longest on average.
+    const worst = isApart ? apart.worst : longest;
+    const score = isApart ? apart.excess : worst === undefined ? rank.mean - meanMedian : (excess[worst] as number);
     const isNoticeable = score > noticeable;
-    const standsOut =
-      charged !== undefined
-        ? charged.ranks.has(rank.rank)
-        : overview.analysed !== true && ranks.length > 1 && isNoticeable && score > distances * usual;
+    const standsOut = isApart || charged?.ranks.has(rank.rank) === true;
     const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });

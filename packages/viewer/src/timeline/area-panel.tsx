@@ -8,6 +8,7 @@ import type { Area, RunClient } from '../client/run-client.ts';
 import { useAnswer } from '../client/use-answer.ts';
 import { jump, type ViewState } from '../client/view-state.ts';
 import { type Column, DataTable } from '../controls/data-table.tsx';
+import { DownloadLink } from '../controls/download-link.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
 import { Tabset } from '../controls/tabset.tsx';
@@ -89,9 +90,9 @@ function Downloads({ run, area, model }: { readonly run: string; readonly area: 
   const about = new URLSearchParams({ run, from: String(Math.floor(area.from)), until: String(Math.ceil(area.until) + 1) });
   if (!isAll) about.set('ranks', ranks.join());
   const link = (format: string, title: string): JSX.Element => (
-    <a href={`/v1/trace?${about}&format=${format}`} download title={title}>
+    <DownloadLink href={`/v1/trace?${about}&format=${format}`} what={`.${format}`} title={title}>
       .{format}
-    </a>
+    </DownloadLink>
   );
   return (
     <span class="area-downloads">
