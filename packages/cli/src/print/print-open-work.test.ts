@@ -28,8 +28,17 @@ it('says who waits for whom, and what each rank was inside of', () => {
         rank(3, { open: [{ ...wait, around: [] }] }),
       ],
       collectives: [
-        { group: 'world', sequence: 7, op: 'all_reduce', pair: undefined, inside, left: [3], missing: [2] },
-        { group: 'pp', sequence: 0, op: 'recv', pair: [2, 1], inside: [{ rank: 1, since: s(90) }], left: [], missing: [2] },
+        {
+          ...{ group: 'world', sequence: 7, op: 'all_reduce', pair: undefined, inside, left: [3], missing: [2], bytes: 48 },
+          differing: [
+            { rank: 0, op: 'all_reduce', bytes: 96 },
+            { rank: 1, op: 'broad\ncast', bytes: 48 },
+          ],
+        },
+        {
+          ...{ group: 'pp', sequence: 0, op: 'recv', pair: [2, 1], inside: [{ rank: 1, since: s(90) }], left: [], missing: [2] },
+          ...{ differing: [], bytes: 0 },
+        },
       ],
       spansLeftOut: 3,
     }),
@@ -40,6 +49,8 @@ it('says who waits for whom, and what each rank was inside of', () => {
     '    never entered  rank 2',
     '    inside         ranks 0, 1',
     '    left           rank 3',
+    '    called other   rank 0: all_reduce with 96 bytes, where most have 48',
+    '    called other   rank 1: broad\\u000acast',
     '  recv pp#0, rank 2 → rank 1: open for 10.0 s, since 90.0 s',
     '    never entered  rank 2',
     '    inside         rank 1',
@@ -69,6 +80,7 @@ it('cuts what is long, and gives all as data', () => {
     pair: undefined,
     inside: ranks.map((one) => ({ rank: one.rank, since: s(1) })),
     left: [],
+    ...{ differing: [], bytes: 0 },
   };
   const collectives = Array.from({ length: 12 }, (_, sequence) => ({ ...collective, sequence, missing: [] }));
   const text = formatOpenWork(summary({ ranks, collectives, collectivesLeftOut: 5 }));

@@ -9,6 +9,7 @@ const collectivesShown = 10;
 const ranksShown = 32;
 const linesShown = 3;
 const spansAround = 3;
+const differingShown = 8;
 
 /** The part as text, without a final line end; '' when every rank ended in good order, without open work. */
 export function formatOpenWork({ until, ranks, collectives, collectivesLeftOut, spansLeftOut }: OpenWorkSummary): string {
@@ -46,7 +47,7 @@ export function openWorkData({ until, ranks, collectives, collectivesLeftOut, sp
   };
 }
 
-function collectiveLines({ op, group, sequence, pair, inside, left, missing }: OpenCollective, until: number): string[] {
+function collectiveLines({ op, group, sequence, pair, inside, left, missing, differing, bytes }: OpenCollective, until: number): string[] {
   const since = inside[0]?.since ?? until;
   const between = pair === undefined ? '' : `, rank ${pair[0]} → rank ${pair[1]}`;
   const lines = [
@@ -55,6 +56,11 @@ function collectiveLines({ op, group, sequence, pair, inside, left, missing }: O
   if (missing.length > 0) lines.push(`    never entered  ${rankRanges(missing)}`);
   lines.push(`    inside         ${rankRanges(inside.map(({ rank }) => rank))}`);
   if (left.length > 0) lines.push(`    left           ${rankRanges(left)}`);
+  for (const other of differing.slice(0, differingShown)) {
+    const call = other.op === op ? `${op} with ${other.bytes} bytes, where most have ${bytes}` : printable(other.op);
+    lines.push(`    called other   rank ${other.rank}: ${call}`);
+  }
+  if (differing.length > differingShown) lines.push(`                   and ${formatCount(differing.length - differingShown)} more ranks`);
   return lines;
 }
 

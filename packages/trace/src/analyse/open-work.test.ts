@@ -136,13 +136,30 @@ describe('collectives', () => {
     );
     expect(collectives).toEqual([
       {
-        ...{ group: 'dp', sequence: 1, op: 'all_reduce', pair: undefined, left: [2], missing: [3] },
+        ...{ group: 'dp', sequence: 1, op: 'all_reduce', pair: undefined, left: [2], missing: [3], differing: [], bytes: 0 },
         inside: [
           { rank: 1, since: s(3) },
           { rank: 0, since: s(5) },
         ],
       },
     ]);
+  });
+
+  it('names the ranks that called something else under its number, or an all-reduce of another size', () => {
+    const of = (life: number, name: string, bytes: number) =>
+      event(life, 'open', name, 1 + life, { kind: 'collective', group: 'world', sequence: 4, bytes });
+    const { collectives } = summaryOf(
+      [0, 1, 2, 3, 4],
+      [of(0, 'all_reduce', 48), of(1, 'nccl:allreduce', 48), of(2, 'all_reduce', 96), of(3, 'broadcast', 48), of(4, 'all_reduce', 0)],
+    );
+    const differing = [
+      { rank: 2, op: 'all_reduce', bytes: 96 },
+      { rank: 3, op: 'broadcast', bytes: 48 },
+    ];
+    expect(collectives).toMatchObject([{ op: 'all_reduce', bytes: 48, missing: [], differing }]);
+    // The payload of each rank may be of another size.
+    const gathered = summaryOf([0, 1], [of(0, 'all_gather', 48), of(1, 'all_gather', 96)]);
+    expect(gathered.collectives).toMatchObject([{ op: 'all_gather', bytes: 0, differing: [] }]);
   });
 
   it('knows of the group `world` who belongs to it, even at its first', () => {

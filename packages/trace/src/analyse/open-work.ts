@@ -8,7 +8,7 @@
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
-import { type TraceTime, traceTime } from '@ranktrace/protocol';
+import { collectiveKind, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
@@ -46,6 +46,10 @@ export interface OpenCollective {
   readonly left: readonly number[];
   /** Ranks of the group that never entered: for `world` all others, for another group those that took part in it before. */
   readonly missing: readonly number[];
+  /** Ranks that called another operation under this number, or an all-reduce with another size than most: neither can end. */
+  readonly differing: readonly { readonly rank: number; readonly op: string; readonly bytes: number }[];
+  /** Size of the all-reduce on most ranks, bytes; 0: unknown, or another operation. */
+  readonly bytes: number;
 }
 
 export interface OpenWorkSummary {
@@ -225,8 +229,26 @@ export class OpenWorkSink implements TraceSink {
       for (const rank of absent) if (this.#hasEntered(rank, group, sequence)) left.add(rank);
       absent = absent.filter((rank) => !left.has(rank));
     }
-    this.#collectives.push({ group, sequence, op, pair, inside, left: inOrder([...left]), missing: inOrder(absent) });
+    const bytes = pair === undefined && collectiveKind(op) === 'all_reduce' ? mostCommon(parts.map((part) => part.bytes)) : 0;
+    const differing =
+      pair === undefined ? parts.filter((part) => !isSameCall(part, op, bytes)).map(({ rank, op, bytes }) => ({ rank, op, bytes })) : [];
+    this.#collectives.push({ group, sequence, op, pair, inside, left: inOrder([...left]), missing: inOrder(absent), differing, bytes });
   }
+}
+
+/** Libraries name an operation in several ways (`_allgather_base`): another name of the same kind is the same operation. */
+function isSameCall(part: CollectivePart, op: string, bytes: number): boolean {
+  const kind = collectiveKind(op);
+  const isSameOp = part.op === op || (kind !== undefined && collectiveKind(part.op) === kind);
+  return isSameOp && (bytes === 0 || part.bytes === 0 || part.bytes === bytes);
+}
+
+/** The most frequent of the numbers above 0, the larger one of two; 0 without any. */
+function mostCommon(numbers: readonly number[]): number {
+  const times = new Map<number, number>();
+  for (const number of numbers) if (number > 0) times.set(number, (times.get(number) ?? 0) + 1);
+  const [[most] = [0]] = [...times].sort(([a, timesA], [b, timesB]) => timesB - timesA || b - a);
+  return most;
 }
 
 /** The collective that a rank reports to be in, if its span was not recorded. */

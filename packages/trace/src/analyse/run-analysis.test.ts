@@ -185,6 +185,14 @@ describe('a run that hangs', () => {
     expect(findings[1]).toMatchObject({ kind: 'rank_lost', from: 31e9, until: 31e9 });
   });
 
+  it('says who called something else', () => {
+    const { findings } = analysed([enters(0, 1), { ...enters(1, 2), name: 'broadcast' }, enters(2, 2)], [heard(31), heard(31), heard(30)]);
+    expect(findings[0]).toMatchObject({
+      ...{ kind: 'hang', ranks: [1] },
+      text: 'ranks 0, 1, 2 are inside of all_reduce 7 of group world for 30.0 s; rank 1 called broadcast instead',
+    });
+  });
+
   it('waits before it calls anything of a live run a hang, or a rank lost', () => {
     const totals = [heard(4), heard(4), heard(4)];
     expect(analysed([enters(0, 1), enters(1, 2)], totals, { isLive: true }).findings).toEqual([]);

@@ -233,19 +233,31 @@ export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined
     .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
     .filter(({ since }) => until - since >= least)
     .map(({ collective, since }): ViewFinding => {
-      const ranks = collective.missing.length > 0 ? collective.missing : collective.inside.map(({ rank }) => rank);
+      const { missing, differing, inside } = collective;
+      const ranks = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
       return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks, from: since, until };
     });
 }
 
-function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
+function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);
   const who = ranksText(inside.map(({ rank }) => rank));
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
     ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
+    ...differingTexts(differing, op, bytes),
   ];
   return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
+}
+
+/** `rank 3 called broadcast instead`, `rank 2 called it with 96 bytes instead of 48`: by call, those of fewest ranks first. */
+function differingTexts(differing: OpenCollective['differing'], op: string, bytes: number): string[] {
+  const calls = new Map<string, number[]>();
+  for (const other of differing) {
+    const call = other.op === op ? `called it with ${other.bytes} bytes instead of ${bytes}` : `called ${other.op} instead`;
+    calls.set(call, [...(calls.get(call) ?? []), other.rank]);
+  }
+  return [...calls].sort(([, a], [, b]) => a.length - b.length).map(([call, ranks]) => `${ranksText(ranks)} ${call}`);
 }
 
 /** The causes of long steps, worst first; each points to the longest single wait for the blamed rank. */
