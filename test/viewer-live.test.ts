@@ -132,5 +132,7 @@ it('a service that is killed under an open page: the page says so, comes back by
   await page.tab.page.getByText('There is no step 600 in this run').waitFor();
   expect(await page.text(page.tab.page.locator('header.top'))).not.toMatch(/lost|missing/);
   // The browser itself logs each attempt that failed.
-  expect(page.tab.problems.filter((problem) => !/WebSocket connection to .* failed|ERR_CONNECTION_(?:REFUSED|RESET)/.test(problem))).toEqual([]);
+  expect(
+    page.tab.problems.filter((problem) => !/WebSocket connection to .* failed|ERR_CONNECTION_(?:REFUSED|RESET)/.test(problem)),
+  ).toEqual([]);
 });
