@@ -58,7 +58,6 @@ it('a window says that it is prepared, then how much has come; cancelled, it lea
   await tab.getByRole('progressbar', { name: 'Download of .json' }).waitFor();
   await expect.poll(() => tab.locator('.download-bytes').textContent()).toMatch(/^[\d.]+\s[KM]i?B$/);
   expect(await violationsOn(tab)).toEqual([]);
-  await page.tab.picture('download');
   // By keys alone: the button has the link's focus.
   await tab.keyboard.press('Enter');
   await tab.locator('.area-downloads').getByText('cancelled').waitFor();

@@ -1,10 +1,11 @@
 // The page on recorded runs, in a real Chromium: 8 ranks on GPUs, a planted straggler, two runs side by side, 1024 ranks. The test
 // compares it with the files themselves, and with the truth beside them.
 
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { violationsOn } from './setup/axe.ts';
 import { type StartedBrowser, startBrowser, type TabOptions } from './setup/browser.ts';
@@ -12,7 +13,7 @@ import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { gpuJobPageCases } from './setup/gpu-job-page.ts';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 import { type ServedPage, startView } from './setup/viewed-runs.ts';
-import { ViewerPage } from './setup/viewer-page.ts';
+import { csvOf, ViewerPage } from './setup/viewer-page.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-viewer-'));
 const data = join(repository, 'test/data/kineto');
@@ -44,6 +45,67 @@ describe('8 ranks on GPUs (simulated, seed 1)', () => {
   });
 
   gpuJobPageCases(() => ({ browser, folder, files: job.paths }));
+});
+
+describe('an op that launches the same kernels again and again', () => {
+  const kernels = ['mean_kernel', 'variance_kernel', 'scale_kernel'];
+  const folder = join(directory, 'sequences');
+  /** By rank: how often the op ran. */
+  const times: number[] = [];
+  /** Twice in each step of both ranks, on a thread and a stream of its own: three kernels of 5, 6 and 7 µs. */
+  beforeAll(() => {
+    for (const path of writeGpuJob(folder, { seed: 2, ranks: 2, steps: 6 }).paths) {
+      const file = JSON.parse(gunzipSync(readFileSync(path)).toString()) as { traceEvents: Record<string, unknown>[] };
+      const { traceEvents } = file;
+      const marks = traceEvents.filter(({ name, cat }) => cat === 'user_annotation' && String(name).startsWith('ProfilerStep#'));
+      const kernel = traceEvents.find(({ cat }) => cat === 'kernel') as { pid: number; args: { device: number } };
+      times.push(2 * marks.length);
+      let correlation = 900_000;
+      for (const { pid, ts } of marks as { pid: number; ts: number }[]) {
+        for (const begin of [ts + 300, ts + 500]) {
+          const host = { ph: 'X', pid, tid: 77_777 };
+          traceEvents.push({ ...host, cat: 'cpu_op', name: 'custom::norm', ts: begin, dur: 60, args: { 'External id': ++correlation } });
+          for (const [at, name] of kernels.entries()) {
+            const [call, about] = [begin + 5 + 15 * at, { correlation: ++correlation, 'External id': correlation }];
+            traceEvents.push(
+              { ...host, cat: 'cuda_runtime', name: 'cudaLaunchKernel', ts: call, dur: 4, args: { ...about, cbid: 211 } },
+              {
+                ...{ ph: 'X', cat: 'kernel', name, pid: kernel.pid, tid: 99, ts: call + 6, dur: 5 + at },
+                args: { ...about, device: kernel.args.device, stream: 99 },
+              },
+            );
+          }
+        }
+      }
+      writeFileSync(path, gzipSync(JSON.stringify(file)));
+    }
+  });
+
+  it('is a line of the sequences, with their number and time, of all ranks and of one', async () => {
+    await using view = await serve(folder);
+    await using page = await open(`${view.address}#/profile`);
+    const { page: tab } = page.tab;
+    await tab.getByRole('tab', { name: 'Kernels' }).click();
+    const of = (rows: readonly Record<string, string>[]) => rows.find(({ Operator }) => Operator === 'custom::norm');
+    const [first = 0, second = 0] = times;
+    const line = (count: number) => ({
+      Operator: 'custom::norm',
+      Kernels: '3',
+      'First kernels': kernels.join(),
+      Times: `${count}`,
+      'Total (ns)': `${count * 18_000}`,
+    });
+    const table = 'Frequent sequences of kernels';
+    expect(of(await csvOf(tab, table))).toEqual(line(first + second));
+    expect(await page.text(tab.getByRole('table', { name: table }).locator('tbody tr').filter({ hasText: 'custom::norm' }))).toContain(
+      kernels.join(', '),
+    );
+    expect(await violationsOn(tab)).toEqual([]);
+    await tab.locator('.profile-rank select').selectOption('1');
+    await tab.getByRole('table', { name: `${table} of rank 1` }).waitFor();
+    expect(of(await csvOf(tab, `${table} of rank 1`))).toEqual(line(second));
+    expect(page.tab.problems).toEqual([]);
+  });
 });
 
 describe('a planted straggler', () => {

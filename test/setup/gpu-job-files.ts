@@ -10,6 +10,7 @@ export interface KinetoFileEvent {
   readonly cat?: string;
   readonly name: string;
   readonly pid: number | string;
+  readonly args?: Readonly<Record<string, unknown>>;
 }
 
 /** Simulates a job and writes its files, zipped, into `folder`, which is made. Returns the job and the files' paths by rank. */

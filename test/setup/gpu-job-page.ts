@@ -7,7 +7,7 @@ import { violationsOn } from './axe.ts';
 import type { StartedBrowser, TabOptions } from './browser.ts';
 import { isInstant, isSpan, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
 import { type ServedPage, startView } from './viewed-runs.ts';
-import { ViewerPage } from './viewer-page.ts';
+import { csvOf, ViewerPage } from './viewer-page.ts';
 import { runLine } from './warm-command.ts';
 
 export interface GpuJobOnDisk {
@@ -16,6 +16,12 @@ export interface GpuJobOnDisk {
   /** By rank. */
   readonly files: readonly string[];
 }
+
+/** Allocations on GPUs in one rank's file: bytes (negative: freed), and the sum after it. */
+const memoryMarks = (path: string): { readonly bytes: number; readonly total: number }[] =>
+  kinetoFileEvents(path).flatMap(({ name, args }) =>
+    name === '[memory]' && args?.['Device Type'] === 1 ? [{ bytes: Number(args.Bytes), total: Number(args['Total Allocated']) }] : [],
+  );
 
 /** Adds the cases to the calling suite; the job must exist when its `beforeAll` have run. */
 export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
@@ -117,6 +123,42 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     expect(await page.fact('Where').textContent()).toContain('rank 1 ');
     expect(name).toContain('show the longest in the timeline');
     await expect.poll(() => tab.url()).toMatch(/sel=\d+\.\d+/);
+    expect(page.tab.problems).toEqual([]);
+  });
+
+  it('shows memory as the files have it: the peak of each GPU, its categories that add up to it, and what was allocated', async () => {
+    if (!hasMemory) return;
+    await using page = await open(`${view.address}#/profile`);
+    const { page: tab } = page.tab;
+    await tab.getByRole('tab', { name: 'Memory' }).click();
+    const [memory, kinds, held, allocators] = [
+      await csvOf(tab, 'Memory'),
+      await csvOf(tab, 'Memory at its peak by category'),
+      await csvOf(tab, 'Memory at its peak by operator'),
+      await csvOf(tab, 'Allocations by operator'),
+    ];
+    const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
+    const ofRank = (rows: readonly Record<string, string>[], rank: string) =>
+      rows.filter((row) => row.Rank === rank && row.Device?.startsWith('GPU'));
+    for (const [at, path] of jobOf().files.entries()) {
+      const rank = `${at}`;
+      const marks = memoryMarks(path);
+      const [row, ...others] = ofRank(memory, rank);
+      expect(others).toEqual([]);
+      const peak = Number(row?.['Peak (B)']);
+      expect([peak, Number(row?.Allocations)], rank).toEqual([
+        Math.max(...marks.map(({ total }) => total)),
+        marks.filter(({ bytes }) => bytes > 0).length,
+      ]);
+      expect(sum(ofRank(kinds, rank).map((kind) => Number(kind['At the peak (B)']))), rank).toBe(peak);
+      // Less than the peak by what was there before the recording.
+      expect(sum(ofRank(held, rank).map((one) => Number(one['At the peak (B)']))), rank).toBeLessThanOrEqual(peak);
+    }
+    const allocated = jobOf().files.flatMap((path) => memoryMarks(path).filter(({ bytes }) => bytes > 0));
+    const ofGpus = allocators.filter(({ Device }) => Device?.startsWith('GPU'));
+    expect(sum(ofGpus.map((line) => Number(line['Allocated (B)'])))).toBe(sum(allocated.map(({ bytes }) => bytes)));
+    // Each GPU's memory over time is drawn, up to a few of them.
+    expect(await tab.locator('.profile .card').first().locator('svg, canvas').count()).toBeGreaterThan(0);
     expect(page.tab.problems).toEqual([]);
   });
 

@@ -1,6 +1,7 @@
 // The page for a person: its content, and the effects of mouse and keys. One place that knows the page's roles and names.
 
-import type { Locator } from 'playwright-core';
+import { readFileSync } from 'node:fs';
+import type { Locator, Page } from 'playwright-core';
 import type { Tab } from './browser.ts';
 
 /** The content of a canvas, from its pixels. */
@@ -135,6 +136,19 @@ export class ViewerPage {
     }
     return shown === 'none' ? 0 : Number(shown.replaceAll(/\D/g, ''));
   }
+}
+
+/** The rows of a table of the page, by its title, as its `CSV` saves them: cells by the head of their column. */
+export async function csvOf(page: Page, title: string): Promise<Record<string, string>[]> {
+  const saving = page.waitForEvent('download');
+  await page.getByRole('button', { name: `CSV of ${title}`, exact: true }).click();
+  const text = readFileSync(await (await saving).path(), 'utf8').trimEnd();
+  const [head = [], ...rows] = text
+    .split('\r\n')
+    .map((line) =>
+      [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? ''),
+    );
+  return rows.map((cells) => Object.fromEntries(head.map((name, at) => [name, cells[at] ?? ''])));
 }
 
 declare global {

@@ -3,6 +3,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { copyText } from './save-text.ts';
+import './copy-button.css';
 
 export interface CopyButtonProps {
   /** Made when the button is pressed. */
@@ -21,13 +22,13 @@ export function CopyButton({ text, title, class: className = '', children }: Cop
     );
   };
   return (
-    <>
+    <span class="copy-button">
       <button type="button" class={className} title={title} onClick={copy}>
         {children}
       </button>
       <span role="status" class="muted">
         {state}
       </span>
-    </>
+    </span>
   );
 }
