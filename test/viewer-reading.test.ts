@@ -114,7 +114,7 @@ it('says how much is read, compares the steps that all ranks have reported, and 
   expect(compared(all).length).toBeGreaterThan(0);
   for (const { reading, sentence, body } of compared(all)) {
     expect(reading).toMatch(/^Reading \d+ %: this is of steps 0–\d+, which all ranks have reported so far\.$/);
-    expect(sentence).toMatch(/No rank is slower than the others so far\.$/);
+    expect(sentence).toMatch(/No rank stands out so far\.$/);
     expect(body).toMatch(/ranks ?4/);
   }
   for (const { body } of meanwhile)
