@@ -15,18 +15,21 @@ export function deviation(values: ArrayLike<number>): number {
   return 1.4826 * median(Float64Array.from(values, (value) => Math.abs(value - middle)));
 }
 
-/** For each value, the median of all others. */
+/**
+ * For each value, the median of all others: one of three, as it depends only on the side of the middle on which the missing value was. So a sort
+ * without a comparator, which typed arrays do several times faster, is enough.
+ *
+ *   sorted   … low, high, …      the middle of all others is low and high if a value above is missing, one place on if one below is
+ */
 export function mediansOfOthers(values: Float64Array): Float64Array {
   const { length } = values;
-  const order = Uint32Array.from(values, (_, index) => index).sort((a, b) => (values[a] as number) - (values[b] as number));
-  const sorted = Float64Array.from(order, (index) => values[index] as number);
-  const others = new Float64Array(length);
-  const without = (place: number, left: number): number => sorted[left < place ? left : left + 1] as number;
+  if (length < 2) return new Float64Array(length);
+  const sorted = Float64Array.from(values).sort();
   const [low, high] = [(length - 2) >> 1, (length - 1) >> 1];
-  for (const [place, index] of order.entries()) {
-    others[index] = length < 2 ? 0 : (without(place, low) + without(place, high)) / 2;
-  }
-  return others;
+  const at = (place: number): number => sorted[place] as number;
+  const [below, between, above] = [(at(low + 1) + at(high + 1)) / 2, (at(low) + at(high + 1)) / 2, (at(low) + at(high)) / 2];
+  const [lowest, highest] = [at(low), at(high)];
+  return values.map((value) => (value <= lowest ? below : value <= highest ? between : above));
 }
 
 /** For each value, the deviation of all others. Those have at most three different medians, so this costs a few sorts for any count. */
