@@ -58,6 +58,8 @@ export const agentLimits = {
   fileWaitMsMax: 120_000,
   /** A window without any file this long after its end is given up. */
   fileStartMsMax: 20_000,
+  /** Longest wait for the moment from which all ranks count collectives; without it they stay spans. */
+  cutWaitMs: 15_000,
   /** Interval between two looks at a file that is awaited. */
   fileLookMs: 250,
   /** A file must keep its size for this long before it is read. */
