@@ -4,7 +4,7 @@
 //   Kineto's requests ───► work of that rank's windows
 
 import { recorderKey } from '@ranktrace/protocol';
-import { guarded, reasonOf } from '@ranktrace/sdk/shipping';
+import { guarded, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
 import { RankWindows } from './capture/rank-windows.ts';
 import { KinetoDaemon } from './kineto/kineto-daemon.ts';
 import { daemonAddress } from './kineto/socket-address.ts';
@@ -14,6 +14,7 @@ import { processLife } from './ranks/process-table.ts';
 import type { Environment } from './ranks/rank-environment.ts';
 import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
 import { HostSamples } from './ship/host-samples.ts';
+import { WallClocks } from './ship/host-time.ts';
 import { RankSession } from './ship/rank-session.ts';
 
 export interface AgentOptions {
@@ -54,6 +55,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
 class HostAgent implements Agent {
   readonly #options: AgentOptions;
   readonly #finder: RankFinder;
+  readonly #wallClocks: WallClocks;
   readonly #ranks = new Map<SeenRank, RecordedRank>();
   readonly #closing = new Set<Promise<void>>();
   #daemon: KinetoDaemon | undefined;
@@ -63,6 +65,7 @@ class HostAgent implements Agent {
   constructor(options: AgentOptions) {
     this.#options = options;
     const { environment, run, socketFolder, notice } = options;
+    this.#wallClocks = new WallClocks(hostClock(resolveOptions({}, environment).testClock).now);
     this.#finder = new RankFinder({
       environment,
       run,
@@ -105,6 +108,7 @@ class HostAgent implements Agent {
       this.#timers.push(setInterval(guarded(what, work), ms));
     };
     every(limits.scanIntervalMs, 'looking for ranks', () => this.#finder.scan());
+    every(limits.wallClockIntervalMs, 'reading the wall clock', () => this.#wallClocks.read());
     every(limits.heartbeatMs, 'looking after ranks', () => {
       this.#finder.checkLives();
       this.#endGone();
@@ -136,6 +140,7 @@ class HostAgent implements Agent {
       const session = new RankSession({
         options,
         pid: seen.life.pid,
+        wallClocks: this.#wallClocks,
         facts: { [recorderKey]: 'kineto' },
         control: (message) => {
           if (message.type === 'record_window') windows.request(message);

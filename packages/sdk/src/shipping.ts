@@ -8,7 +8,7 @@ export { hostClock } from './model/host-clock.ts';
 export { newIncarnation } from './model/incarnation.ts';
 export { type ProfileOptions, type ResolvedOptions, resolveOptions } from './model/options.ts';
 export { guarded, reasonOf } from './process/guarded.ts';
-export type { WallClockReading } from './process/wall-clock.ts';
+export { readWallClock, type WallClockReading } from './process/wall-clock.ts';
 export { HostCounters } from './sample/host-counters.ts';
 export { type DeviceSample, deviceUnits, startNvidiaSmi } from './sample/nvidia-smi.ts';
 export type { ClockSample } from './ship/clock-pinger.ts';

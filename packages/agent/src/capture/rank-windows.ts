@@ -101,14 +101,14 @@ export class RankWindows {
     const { session } = this.#parts;
     const known = session.remoteClocks.toHost(BigInt(message.at), message.host);
     const ahead = session.wallClocks.aheadAt(BigInt(message.unixMs) * 1_000_000n);
-    const startNs = known ?? BigInt(message.unixMs) * 1_000_000n + (ahead ?? 0n);
+    const startNs = known ?? BigInt(message.unixMs) * 1_000_000n + ahead;
     const startUnixMs = session.wallClocks.unixMsOf(startNs);
     const note = known === undefined ? 'its clock against the service was not known yet: it began by its wall clock' : undefined;
     const answer: WindowAnswer = { id: message.id, state: 'waiting', ...(note !== undefined && { note }) };
     const window: RankWindow = {
       message,
       startNs,
-      startUnixMs: startUnixMs ?? message.unixMs,
+      startUnixMs,
       file: undefined,
       cuts: message.cuts,
       answer,
@@ -190,7 +190,7 @@ export class RankWindows {
       return this.#miss(window, 'its file has no events');
     }
     const { first, last } = kinetoExtent(table);
-    const ahead = session.wallClocks.aheadAt(first) ?? 0n;
+    const ahead = session.wallClocks.aheadAt(first);
     const span = { from: session.rankTimeOf(first + ahead), until: session.rankTimeOf(last + ahead) };
     const extent = { ...span, begins: Number(first + ahead - window.startNs), length: Number(last - first) };
     /** ns after the agreed moment, of a time after the table's epoch. */

@@ -38,7 +38,9 @@ export const agentLimits = {
   /** A rank without news sends a batch this often. */
   heartbeatMs: 1000,
   /** Interval between two readings of the wall clock beside the monotonic one. */
-  wallClockIntervalMs: 10_000,
+  wallClockIntervalMs: 2000,
+  /** What a wall clock is assumed to be slewed by, to weigh an old exact reading against a new one that was interrupted. */
+  wallClockDriftPpm: 20,
   /** Readings of the wall clock that are kept, to find the one nearest to a window. */
   wallClocksKept: 64,
   /** Clock samples that are kept to find the offset to the aggregator; the oldest go first. */

@@ -3,36 +3,45 @@
 //
 //   aggregator ──pings──► host clock ◄──readings── wall clock
 //
-// Invariant: a time is moved by the nearest evidence alone; there is no estimate of drift. Errors: half of the shortest round trip, and what the wall
-// clock was slewed by since its nearest reading (500 ppm at most).
+// All ranks of a host share the readings, so that a reading which was interrupted moves none against another.
+// Invariant: a time is moved by the best evidence alone; there is no estimate of drift. Errors: half of the shortest round trip, and of a reading of the
+// wall clock its width and what the clock was slewed by since.
 
-import type { ClockSample, WallClockReading } from '@ranktrace/sdk/shipping';
+import { type ClockSample, readWallClock, type WallClockReading } from '@ranktrace/sdk/shipping';
 import { agentLimits as limits } from '../model/limits.ts';
 
 /** Readings of the wall clock, in order of time. */
 export class WallClocks {
+  readonly #now: () => bigint;
   readonly #readings: WallClockReading[] = [];
 
-  add(reading: WallClockReading): void {
-    this.#readings.push(reading);
+  /** `now`: the host's clock, ns. */
+  constructor(now: () => bigint) {
+    this.#now = now;
+    this.read();
+  }
+
+  /** Reads it once more; up to a millisecond of work. */
+  read(): void {
+    this.#readings.push(readWallClock(this.#now, Date.now));
     if (this.#readings.length > limits.wallClocksKept) this.#readings.shift();
   }
 
-  /** ns to add to a wall time near `unixNs` for the host clock's time; undefined before the first reading. */
-  aheadAt(unixNs: bigint): bigint | undefined {
-    let nearest: { ahead: bigint; distance: bigint } | undefined;
-    for (const { time, unixMs } of this.#readings) {
+  /** ns to add to a wall time near `unixNs` for the host clock's time. */
+  aheadAt(unixNs: bigint): bigint {
+    let best = { ahead: 0n, error: Number.POSITIVE_INFINITY };
+    for (const { time, unixMs, widthNs } of this.#readings) {
       const unix = BigInt(Math.round(unixMs)) * 1_000_000n;
-      const distance = unix > unixNs ? unix - unixNs : unixNs - unix;
-      if (nearest === undefined || distance <= nearest.distance) nearest = { ahead: time - unix, distance };
+      const error = widthNs / 2 + limits.wallClockDriftPpm * 1e-6 * Math.abs(Number(unix - unixNs));
+      if (error <= best.error) best = { ahead: time - unix, error };
     }
-    return nearest?.ahead;
+    return best.ahead;
   }
 
-  /** Wall time, ms since 1970, of a time of the host clock that is near now; undefined before the first reading. */
-  unixMsOf(hostNs: bigint): number | undefined {
-    const last = this.#readings.at(-1);
-    return last === undefined ? undefined : last.unixMs + Number(hostNs - last.time) / 1e6;
+  /** Wall time, ms since 1970, of a time of the host clock that is near now. */
+  unixMsOf(hostNs: bigint): number {
+    const ahead = this.aheadAt(BigInt(Date.now()) * 1_000_000n);
+    return Number(hostNs - ahead) / 1e6;
   }
 }
 

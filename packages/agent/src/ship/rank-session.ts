@@ -35,12 +35,14 @@ import {
 import { type CutOf, type KinetoTable, SourceTracks } from '@ranktrace/trace/torch';
 import { agentLimits as limits } from '../model/limits.ts';
 import { fileBodies } from './file-bodies.ts';
-import { RemoteClocks, WallClocks } from './host-time.ts';
+import { RemoteClocks, type WallClocks } from './host-time.ts';
 
 export interface SessionParts {
   readonly options: ResolvedOptions;
   /** Process of the rank. */
   readonly pid: number;
+  /** Of this host, for all of its ranks. */
+  readonly wallClocks: WallClocks;
   /** Facts of the rank, sent with its first batch and now and then again. */
   readonly facts: Readonly<Record<string, string>>;
   readonly control: (message: ControlMessage) => void;
@@ -64,7 +66,7 @@ export class RankSession {
   /** Identity of the clock, and that clock now, ns. */
   readonly host: string;
   readonly now: () => bigint;
-  readonly wallClocks = new WallClocks();
+  readonly wallClocks: WallClocks;
   readonly remoteClocks: RemoteClocks;
   readonly #parts: SessionParts;
   readonly #epochNs: bigint;
@@ -86,6 +88,7 @@ export class RankSession {
     const { options, pid, notice } = parts;
     this.options = options;
     this.pid = pid;
+    this.wallClocks = parts.wallClocks;
     const { host, now } = hostClock(options.testClock);
     this.host = host;
     this.now = now;
@@ -139,9 +142,8 @@ export class RankSession {
     const samples = this.#shipper.takeClockSamples();
     this.remoteClocks.add(samples);
     const reading = this.#clocks.add(this.#builder, samples);
+    // A service that starts later, or reads only the newest batches, learns them, too.
     if (reading !== undefined) {
-      this.wallClocks.add(reading);
-      // A service that starts later, or reads only the newest batches, learns them, too.
       for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
     }
     this.#send(this.#encoded(), undefined, false);
@@ -153,7 +155,7 @@ export class RankSession {
    */
   async shipFile(name: string, table: KinetoTable, unixNs: bigint, filesAfter: number, cutOf?: CutOf): Promise<void> {
     const { run, rank, worldSize } = this.options;
-    const clock = { host: this.host, epochNs: this.#epochNs, aheadNs: this.wallClocks.aheadAt(unixNs) ?? 0n };
+    const clock = { host: this.host, epochNs: this.#epochNs, aheadNs: this.wallClocks.aheadAt(unixNs) };
     const owner = { run, rank, worldSize, incarnation: this.incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
     for (const { body, since, counts, cut, lost } of fileBodies(name, table, owner)) {
       if (this.#closed) return;

@@ -23,7 +23,7 @@
 // Invariant: an unmatchable event (a send with an unknown other side, a group of sends in one kernel) stays a span.
 
 import { collectiveKind } from '@ranktrace/protocol';
-import { fromEnd, isCounted, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
+import { beforeCut, fromEnd, isCounted, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
 import { ColumnTable } from '../model/column-table.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
@@ -386,12 +386,13 @@ function number({ columns, length }: KinetoCollectives, table: KinetoTable, last
   for (const rows of members.values()) {
     countOn(columns.sequence, rows);
     const seen = new Map<number, number>();
-    const cut = cutOf(strings.get(columns.group[rows[0] as number] as number)) ?? Number.POSITIVE_INFINITY;
-    const before = rows.filter((row) => endOf(table, columns.event[row] as number) <= cut).length;
+    const cut = cutOf(strings.get(columns.group[rows[0] as number] as number));
+    const before = cut === undefined ? rows.length : rows.filter((row) => endOf(table, columns.event[row] as number) <= cut).length;
+    const next = cut === undefined ? last : last - beforeCut;
     for (const [index, row] of rows.entries()) {
       const sequence = columns.sequence[row] as number;
       if (sequence < 0 || sequence >= repetition) {
-        columns.sequence[row] = last - (before - index);
+        columns.sequence[row] = next - (before - index);
         continue;
       }
       const earlier = seen.get(sequence) ?? 0;
