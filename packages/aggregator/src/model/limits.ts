@@ -151,6 +151,8 @@ export const aggregatorLimits = {
   captureAskMs: 1000,
   /** A rank that sends nothing for this long, though it is asked, is dead; a capture does not wait for it. */
   captureSilenceMsMax: 5000,
+  /** The same while no rank of the run sends anything: the way to all of them is down, and a broker may come back. */
+  captureAllSilentMsMax: 45_000,
   /** Ranks that a capture waits for are late when none of them has finished a step for this long. */
   captureStallMsMin: 15_000,
   /** Where steps are long, ranks that a capture waits for are late only when none has finished a step for the time of this many. */
