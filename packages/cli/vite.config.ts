@@ -14,9 +14,9 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   ssr: {
-    // All but msgpackr, which looks for its native part beside its own files.
+    // All but msgpackr and koffi, which look for their native parts beside their own files.
     noExternal: true,
-    external: ['msgpackr'],
+    external: ['msgpackr', 'koffi'],
     // Packages of this repository are read from their sources. Without `module`: builds for bundlers are not those that the tests run.
     resolve: { conditions: ['source', ...defaultServerConditions.filter((name) => name !== 'module')] },
   },

@@ -1,11 +1,14 @@
 // The command line: names, options and their help, in one file, so that words and defaults of all commands agree. Each command stands in its own file.
 
+import { AgentError } from '@ranktrace/agent';
 import { AggregatorError } from '@ranktrace/aggregator';
 import { limits, ProtocolError } from '@ranktrace/protocol';
+import { SdkError } from '@ranktrace/sdk/shipping';
 import { TraceError } from '@ranktrace/trace';
 import { sensitivities } from '@ranktrace/trace/detect';
 import { Command, CommanderError, Option } from 'commander';
 import { checkFormats } from './check/check-formats.ts';
+import { agent } from './commands/agent.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
 import { check } from './commands/check.ts';
@@ -37,6 +40,7 @@ import {
   stepRange,
   traceTimeIn,
   whole,
+  windowSeconds,
 } from './options/option-values.ts';
 import { retentionOf, retentionOptions } from './options/retention-options.ts';
 import { differenceSorts } from './print/print-difference.ts';
@@ -314,7 +318,8 @@ verdictSteps are those of the verdict.`,
   program
     .command('capture')
     .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
-    .requiredOption('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
+    .option('--seconds <s>', 'of PyTorch ranks beside an agent: a window of time instead, the same moment on all hosts', windowSeconds)
+    .option('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
     .option('--at-step <s>', 'the first of them (default: as soon as all ranks can)', whole(0, limits.capturedStepMax))
     .addOption(
       new Option(
@@ -330,17 +335,38 @@ verdictSteps are those of the verdict.`,
       `
 The service (ranktrace serve, or run) coordinates: its ranks record by step number, at the same steps. A rank that is
 past a step already gives what its flight recorder still has. Ranks that are late, ended or say nothing are not waited
-for; they are named, and the exit code is 1. The trace lies where the service runs: <out>/<run>/captures/.`,
+for; they are named, and the exit code is 1. The trace lies where the service runs: <out>/<run>/captures/.
+PyTorch ranks beside an agent (ranktrace agent) record by time, from some nine seconds after the request on: they are asked every five
+seconds. Give --seconds; with --steps the window is as long as so many steps were before, or two seconds where none is known.`,
     )
     .addHelpText(
       'after',
       examples(
         'ranktrace capture --steps 10',
+        'ranktrace capture --seconds 2 --run night-42',
         'ranktrace capture --steps 20 --last',
         'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json',
       ),
     )
     .action(async (options) => done(await capture({ ...options, token: clientToken('capture', environment) })));
+  program
+    .command('agent')
+    .description('beside the PyTorch ranks of this host: send their heartbeats and counters, and record them on demand, until Ctrl-C')
+    .option('--url <url>', 'where batches go: ws://HOST:PORT of ranktrace serve, or nats://HOST:PORT (default: RANKTRACE_URL)')
+    .addOption(new Option('--run <name>', 'name of the run of all ranks here (default: the job of each, or its master)').argParser(runName))
+    .addOption(new Option('--ranks <list>', 'these ranks alone, such as 0,8-15').argParser(rankList))
+    .option('--socket-dir <dir>', 'folder of the socket, shared with containers (default: KINETO_IPC_SOCKET_DIR, or the abstract name)')
+    .addHelpText(
+      'after',
+      `
+Jobs need KINETO_USE_DAEMON=1 in their environment and no change: ranktrace capture then records all their ranks at one moment. Tokens and NATS
+credentials come from RANKTRACE_TOKEN and RANKTRACE_NATS_*, as for ranks. A user's agent sees that user's ranks; root's sees all.`,
+    )
+    .addHelpText(
+      'after',
+      examples('ranktrace agent --url ws://head:7400', 'ranktrace agent --url nats://head:4222 --run night-42 --ranks 0-7'),
+    )
+    .action(async (options) => done(await agent({ ...options, environment })));
   program
     .command('alerts')
     .description('list the alerts of a service that runs, or those that a run was stored with; exit with 1 while one is firing')
@@ -539,6 +565,7 @@ function exitCodeOf(error: unknown): number {
   const message = error instanceof Error ? error.message : String(error);
   say(message);
   if (error instanceof CliError) return error.code === 'failed' ? 1 : 2;
+  if (error instanceof AgentError || error instanceof SdkError) return 2;
   if (error instanceof AggregatorError || error instanceof ProtocolError || error instanceof TraceError) return 2;
   if (error instanceof Error && 'syscall' in error) return 2;
   // A bug of ours: its place matters more than a tidy line.

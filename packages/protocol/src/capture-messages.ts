@@ -11,8 +11,14 @@ export const captureRequestSchema = z.strictObject({
   run: z.string().min(1).max(limits.runNameCharsMax).optional(),
   /** The first step to record. Default: as soon as all ranks can. */
   fromStep: step.optional(),
-  /** Number of steps to record. */
-  steps: z.number().int().min(1).max(limits.capturedStepsMax),
+  /** Number of steps to record. Either this or `seconds`. */
+  steps: z.number().int().min(1).max(limits.capturedStepsMax).optional(),
+  /** Length of a window to record, s: of ranks whose recorder knows times, such as PyTorch's beside an agent. */
+  seconds: z
+    .number()
+    .min(0.001)
+    .max(limits.windowMsMax / 1000)
+    .optional(),
   /** Past steps, both included: the trace also gets the flight recorders' detail of them. */
   pull: z.strictObject({ fromStep: step, toStep: step }).optional(),
   /**
@@ -26,9 +32,11 @@ export const captureResultSchema = z.strictObject({
   run: z.string(),
   /** The trace file, on the service's host. */
   path: z.string(),
-  /** The requested steps, both included. */
-  fromStep: step,
-  toStep: step,
+  /** The requested steps, both included; absent from a capture of a window. */
+  fromStep: step.optional(),
+  toStep: step.optional(),
+  /** Of a capture of a window: its begin, ms since 1970, its length, s, and the share of it in which all its ranks recorded. */
+  window: z.strictObject({ unixMs: z.number().int().min(0), seconds: z.number().min(0), overlap: z.number().min(0).max(1) }).optional(),
   /** Ranks that recorded all of them. */
   ranks,
   /** Ranks that recorded some or none of them, and are still live. */

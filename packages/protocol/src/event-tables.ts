@@ -140,6 +140,12 @@ export const stillRunningKey = 'ranktrace.still_running';
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 
+/** Metadata key of a rank whose detail an agent records on demand, in windows of time: `kineto`. */
+export const recorderKey = 'ranktrace.recorder';
+
+/** Metadata key of an agent's answer to `record_window`: JSON text of `WindowAnswer` (messages.ts). */
+export const windowKey = 'ranktrace.window';
+
 /** Metadata key of a rank's current place: JSON text of `Running` (messages.ts). The newest counts. */
 export const runningKey = 'ranktrace.running';
 

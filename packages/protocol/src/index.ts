@@ -47,6 +47,7 @@ export {
   miscountedKey,
   type Row,
   recordedKey,
+  recorderKey,
   ringFillCounter,
   runningKey,
   sampledKey,
@@ -58,6 +59,7 @@ export {
   tableColumns,
   tableNames,
   tfKeys,
+  windowKey,
 } from './event-tables.ts';
 export { limits } from './limits.ts';
 export {
@@ -75,7 +77,9 @@ export {
   rankMessageSchema,
   readCaptured,
   readRunning,
+  readWindowAnswer,
   runningSchema,
+  type WindowAnswer,
 } from './messages.ts';
 export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRoles, readPhaseRole } from './phase-role.ts';
 export { printable, printableJson, printableLines } from './printable.ts';

@@ -42,6 +42,12 @@ export const limits = {
   capturedStepMax: 2_147_483_646,
   /** Steps of one capture; a request for more is refused. */
   capturedStepsMax: 100_000,
+  /** Longest window that PyTorch ranks can be asked to record; a request for a longer one is refused. */
+  windowMsMax: 600_000,
+  /** Process groups of a window whose collectives are counted from an agreed moment; those of further ones stay unnumbered spans. */
+  windowGroupsMax: 16,
+  /** Last collectives of a group that an agent reports to agree on that moment. */
+  windowEndsMax: 32,
   /** Groups for which a rank reports how many collectives it entered; further ones are left out. */
   runningGroupsMax: 32,
   /** Batches that a client has sent without an acknowledgement; the next ones wait. */

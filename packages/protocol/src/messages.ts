@@ -10,6 +10,12 @@ import { limits } from './limits.ts';
 /** Ranks keep the step in a word of shared memory. */
 const capturedStep = z.number().int().min(0).max(limits.capturedStepMax);
 
+/** Identifies a window in its run: the ms since 1970 at which it begins, on the service's wall clock. */
+const windowId = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** ns, of either sign. */
+const windowNs = z.number().int().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER);
+
 const nanosText = z.string().regex(/^\d{1,20}$/);
 
 /** From a rank to the aggregator. The answer repeats `id`. */
@@ -52,7 +58,52 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
    * of another run ignores it.
    */
   z.strictObject({ type: z.literal('record'), run: z.string().max(limits.runNameCharsMax), fromStep: capturedStep, toStep: capturedStep }),
+  /**
+   * Record everything for a stretch of time that begins at one moment on all hosts: for ranks whose recorder knows times instead of steps, as
+   * PyTorch's Kineto does. An agent answers with the metadata `windowKey`, and again each time that the request is repeated.
+   */
+  z.strictObject({
+    type: z.literal('record_window'),
+    run: z.string().max(limits.runNameCharsMax),
+    id: windowId,
+    /** The beginning on the clock of `host`, the service's, ns. */
+    at: nanosText,
+    host: z.string().min(1).max(limits.hostCharsMax),
+    /** The same moment on the service's wall clock, ms since 1970, for an agent that does not know its clock against `host`. */
+    unixMs: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
+    durationMs: z.number().int().min(1).max(limits.windowMsMax),
+    /**
+     * By process group, a moment between two of its collectives, ns after `at`, from which all ranks count those without a number of their own. Comes
+     * once a rank has answered with `ends`; until then agents hold their detail back, `cutWaitMs` long at most.
+     */
+    cuts: z
+      .array(z.tuple([z.string().max(limits.stringBytesMax), windowNs]))
+      .max(limits.windowGroupsMax)
+      .optional(),
+  }),
 ]);
+
+/** An agent's answer to `record_window` for one rank, as the JSON text of the metadata `windowKey`. */
+export const windowAnswerSchema = z.strictObject({
+  id: windowId,
+  /**
+   * `waiting`: the rank has not been asked yet. `asked`: it will record. `read`: its file is there, and `cuts` are awaited. `shipped`: its detail is sent.
+   * `missed`: it has none, for the reason in `note`.
+   */
+  state: z.enum(['waiting', 'asked', 'read', 'shipped', 'missed']),
+  /** First and last time of the recording; RankTime, ns. With `read` and `shipped`. */
+  from: windowNs.optional(),
+  until: windowNs.optional(),
+  /** Begin of the recording, ns after the agreed moment; and its length, ns. With `read` and `shipped`. */
+  begins: windowNs.optional(),
+  length: windowNs.optional(),
+  /** With `read`: by process group, the ends of its last collectives without a number, in order, ns after the agreed moment. */
+  ends: z
+    .array(z.tuple([z.string().max(limits.stringBytesMax), z.array(windowNs).max(limits.windowEndsMax)]))
+    .max(limits.windowGroupsMax)
+    .optional(),
+  note: z.string().max(512).optional(),
+});
 
 /** A rank's answer to `record`: the requested steps that it has, as the JSON text of the metadata `capturedKey`. */
 export const capturedSchema = z.strictObject({
@@ -132,6 +183,7 @@ export const liveMessageSchema = z.strictObject({
 export type RankMessage = z.infer<typeof rankMessageSchema>;
 export type ControlMessage = z.infer<typeof controlMessageSchema>;
 export type Captured = z.infer<typeof capturedSchema>;
+export type WindowAnswer = z.infer<typeof windowAnswerSchema>;
 export type Running = z.infer<typeof runningSchema>;
 export type RankStatus = z.infer<typeof rankStatusSchema>;
 export type LiveMessage = z.infer<typeof liveMessageSchema>;
@@ -141,6 +193,9 @@ export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessag
 
 /** Parses the metadata value of `capturedKey`; undefined when it does not fit the schema. */
 export const readCaptured = (text: string): Captured | undefined => readFact(capturedSchema, text);
+
+/** Parses the metadata value of `windowKey`; undefined when it does not fit the schema. */
+export const readWindowAnswer = (text: string): WindowAnswer | undefined => readFact(windowAnswerSchema, text);
 
 /** Parses the metadata value of `runningKey`; undefined when it does not fit the schema. */
 export const readRunning = (text: string): Running | undefined => readFact(runningSchema, text);

@@ -314,8 +314,8 @@ export class AlertService implements AsyncDisposable {
       ({ path, fromStep, toStep, ranks, late, dead, notes }): Alert['capture'] => ({
         state: 'written',
         path: isAbsolute(path) ? relative(alerts.directory, path) : path,
-        fromStep: Math.min(first, fromStep),
-        toStep,
+        fromStep: fromStep === undefined ? null : Math.min(first, fromStep),
+        toStep: toStep ?? null,
         ranks: [...ranks],
         ranksMissing: [...late, ...dead].sort((a, b) => a - b),
         text: notes.join('; ').slice(0, 1024),

@@ -21,7 +21,9 @@ import { capturesDirectory } from '../store/capture-files.ts';
 import type { RunStore } from '../store/run-store.ts';
 import { guard, makeDirectory } from '../store/segment-writer.ts';
 import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
-import { type StepRange, stepsOf } from './step-windows.ts';
+import type { StoredSource } from '../store/write-trace.ts';
+import { overlapOf, type RecordedWindow, recordWindow } from './record-window.ts';
+import { type StepRange, stepsOf, windowOf } from './step-windows.ts';
 
 /**
  * Records steps of all ranks of a run and writes their trace. Throws AggregatorError `nothing_captured`, `too_many_captures`, `bad_option`, `closed`,
@@ -83,17 +85,20 @@ export class StepCaptures {
 
   async #capture(run: string, request: Omit<CaptureRequest, 'run'>, signal: AbortSignal): Promise<CaptureResult> {
     const { live, store } = this.#parts;
-    const { pull, steps } = request;
+    const { pull, steps = 1, seconds } = request;
     // Throws if there is no such run.
     store(run);
     const alive = await this.#whoLives(run, signal);
-    if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, request), signal);
+    const asked = live.progress(run).filter(({ rank }) => alive.has(rank));
+    const isByTime = seconds !== undefined || (asked.length > 0 && asked.every(({ recordsWindows }) => recordsWindows));
+    if (isByTime) return await this.#captureWindow(run, request, signal);
+    if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, { fromStep: request.fromStep, steps }), signal);
     const fromStep = request.fromStep ?? this.#soon(run, alive);
     const range = { fromStep, toStep: fromStep + steps - 1 };
     // Requests for past steps look the same: ranks have them in their flight recorders, and answer which.
     const ranges = pull === undefined ? [range] : [pull, range];
     await this.#answers(run, ranges, signal);
-    const path = await this.#write(run, ranges, signal);
+    const path = await this.#writeSteps(run, ranges, signal);
     return this.#result(run, path, range, pull === undefined ? [] : pullNotes(live.progress(run), pull));
   }
 
@@ -104,12 +109,16 @@ export class StepCaptures {
     const withRunning = { fromStep, toStep: toStep + 1 };
     this.#parts.broadcast({ type: 'pull', run, ...withRunning });
     await this.#quiet(run, signal);
-    const path = await this.#write(run, [withRunning], signal);
+    const path = await this.#writeSteps(run, [withRunning], signal);
     return this.#result(run, path, { fromStep, toStep: Math.max(fromStep, toStep) }, []);
   }
 
   /** The wanted steps that are over on all live ranks; none is over where the last is before the first. */
-  #lastOf(run: string, alive: ReadonlySet<number>, { fromStep, steps }: Pick<CaptureRequest, 'fromStep' | 'steps'>): StepRange {
+  #lastOf(
+    run: string,
+    alive: ReadonlySet<number>,
+    { fromStep, steps }: { readonly fromStep: number | undefined; readonly steps: number },
+  ): StepRange {
     const ranks = this.#parts.live.progress(run);
     const asked = ranks.filter(({ rank }) => alive.has(rank));
     const over = Math.min(...(asked.length > 0 ? asked : ranks).map(({ step }) => step));
@@ -117,10 +126,76 @@ export class StepCaptures {
     return { fromStep: from, toStep: Math.min(from + steps - 1, over) };
   }
 
+  /** Captures a window of time of the ranks whose recorder knows times. */
+  async #captureWindow(
+    run: string,
+    { seconds, steps, last, pull }: Omit<CaptureRequest, 'run'>,
+    signal: AbortSignal,
+  ): Promise<CaptureResult> {
+    const { live, broadcast } = this.#parts;
+    if (!live.progress(run).some(({ recordsWindows, ended }) => recordsWindows && !ended)) {
+      const wanted = 'no agent (ranktrace agent) records its ranks, and a window in seconds is for PyTorch ranks beside one: give --steps';
+      throw new AggregatorError('nothing_captured', `Cannot capture a window of run "${run}": ${wanted}`);
+    }
+    const durationMs = seconds === undefined ? this.#windowMs(run, steps ?? 1) : Math.max(1, Math.round(1000 * seconds));
+    const window = await recordWindow({ live, broadcast, silenceMsMax: this.#silenceMsMax }, run, durationMs, signal);
+    const { answers, unixMs } = window;
+    const path = await this.#write(
+      run,
+      `window-${new Date(unixMs).toISOString().replaceAll(/[-:]/g, '').replace(/\..*/, 'Z')}`,
+      (source, onUnreadable) => {
+        const { state, from, until } = answers.get(source.rank) ?? {};
+        return state === 'shipped' && from !== undefined && until !== undefined ? windowOf(source, from, until, onUnreadable) : undefined;
+      },
+      `a window of ${durationMs / 1000} s of run "${run}": ${[...answers].map(([rank, { note = 'no detail' }]) => `rank ${rank}: ${note}`).join('; ') || 'no rank answered'}`,
+      signal,
+    );
+    const range = { unixMs, seconds: durationMs / 1000, overlap: overlapOf(answers.values()) };
+    const isForward = last === true || pull !== undefined;
+    const notes = isForward ? ['PyTorch ranks record forward only: the window lies after the request'] : [];
+    return this.#resultOf(run, path, { window: range }, this.#windowOutcomes(run, answers), notes);
+  }
+
+  /** Time for `steps` steps, ms: their length where one is known, for PyTorch ranks from earlier captures. */
+  #windowMs(run: string, steps: number): number {
+    const stepMs = this.#stepMs(run);
+    if (!Number.isFinite(stepMs)) return limits.captureWindowMsDefault;
+    // One more, for the window begins in the midst of a step.
+    return Math.round(Math.min(limits.captureWindowMsMax, Math.max(limits.captureWindowMsDefault / 4, (steps + 1) * stepMs)));
+  }
+
+  #windowOutcomes(run: string, answers: RecordedWindow['answers']): readonly Outcome[] {
+    const now = performance.now();
+    return this.#ofAllRanks(run, (progress): Outcome => {
+      const { rank, ended, heardAt, recordsWindows } = progress;
+      const answer = answers.get(rank);
+      if (answer?.state === 'shipped') return { rank, is: 'whole', note: answer.note === undefined ? '' : `rank ${rank}: ${answer.note}` };
+      const why = answer?.note === undefined ? '' : `: ${answer.note}`;
+      if (ended) return { rank, is: 'dead', note: `rank ${rank} ended${why}` };
+      if (!recordsWindows) return { rank, is: 'late', note: `rank ${rank} records steps, not windows: --steps` };
+      if (now - heardAt > this.#silenceMsMax)
+        return {
+          rank,
+          is: 'dead',
+          note: `rank ${rank} says nothing for ${Math.round((now - heardAt) / 1000)} s: its agent, or its host, is gone${why}`,
+        };
+      return { rank, is: 'late', note: `rank ${rank} has no part in it${why || ': its file did not come in time'}` };
+    });
+  }
+
   #result(run: string, path: string, range: StepRange, more: readonly string[]): CaptureResult {
-    const outcomes = this.#outcomes(run, range);
+    return this.#resultOf(run, path, range, this.#outcomes(run, range), more);
+  }
+
+  #resultOf(
+    run: string,
+    path: string,
+    range: Pick<CaptureResult, 'fromStep' | 'toStep' | 'window'>,
+    outcomes: readonly Outcome[],
+    more: readonly string[],
+  ): CaptureResult {
     const ranks = (is: Outcome['is']): number[] => outcomes.flatMap((outcome) => (outcome.is === is ? [outcome.rank] : []));
-    const notes = [...outcomes.flatMap(({ is, note }) => (is === 'whole' ? [] : [note])), ...more];
+    const notes = [...outcomes.flatMap(({ note }) => (note === '' ? [] : [note])), ...more];
     return { run, path, ...range, ranks: ranks('whole'), late: ranks('late'), dead: ranks('dead'), notes };
   }
 
@@ -204,24 +279,35 @@ export class StepCaptures {
     }
   }
 
-  async #write(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
+  #writeSteps(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
+    const [from, to] = [Math.min(...ranges.map(({ fromStep }) => fromStep)), Math.max(...ranges.map(({ toStep }) => toStep))];
+    const read = (source: StoredSource, onUnreadable: (error: unknown) => void) =>
+      driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
+    return this.#write(run, `steps-${from}-${to}`, read, `steps ${from} to ${to} of run "${run}": no rank has any of them`, signal);
+  }
+
+  /** `read`: the part of a source that is wanted. `what`: that is missing where no source has any. */
+  async #write(
+    run: string,
+    name: string,
+    read: (source: StoredSource, onUnreadable: (error: unknown) => void) => Promise<StepsSource | undefined> | StepsSource | undefined,
+    what: string,
+    signal: AbortSignal,
+  ): Promise<string> {
     const store = this.#parts.store(run);
     // Takes the latest incarnation of each rank.
     const latest = store.sources().filter(({ isLatest }) => isLatest);
     const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
     const sources: StepsSource[] = [];
     for (const source of latest) {
-      const found = await driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
+      const found = await read(source, onUnreadable);
       if (found !== undefined) sources.push(found);
     }
-    const [from, to] = [Math.min(...ranges.map(({ fromStep }) => fromStep)), Math.max(...ranges.map(({ toStep }) => toStep))];
-    if (sources.length === 0) {
-      throw new AggregatorError('nothing_captured', `Cannot capture steps ${from} to ${to} of run "${run}": no rank has any of them`);
-    }
+    if (sources.length === 0) throw new AggregatorError('nothing_captured', `Cannot capture ${what}`);
     const directory = resolve(capturesDirectory(store.directory));
     guard(directory, () => makeDirectory(directory));
     this.#makeRoom(directory);
-    const path = this.#freePath(join(directory, `steps-${from}-${to}`));
+    const path = this.#freePath(join(directory, name));
     this.#writing.add(path);
     const file = new TraceFile(path);
     try {
@@ -236,10 +322,15 @@ export class StepCaptures {
     }
   }
 
-  #outcomes(run: string, range: StepRange): Outcome[] {
-    const { live } = this.#parts;
+  #outcomes(run: string, range: StepRange): readonly Outcome[] {
     const now = performance.now();
-    const known = live.progress(run).map((rank) => outcomeOf(rank, range, now - rank.heardAt, now - rank.heardAt > this.#silenceMsMax));
+    return this.#ofAllRanks(run, (rank) => outcomeOf(rank, range, now - rank.heardAt, now - rank.heardAt > this.#silenceMsMax));
+  }
+
+  /** The outcome of each rank of the run, those included of which nothing came. */
+  #ofAllRanks(run: string, of: (rank: RankProgress) => Outcome): readonly Outcome[] {
+    const { live } = this.#parts;
+    const known = live.progress(run).map(of);
     const seen = new Set(known.map(({ rank }) => rank));
     const missing = Array.from({ length: live.worldSize(run) }, (_, rank) => rank).filter((rank) => !seen.has(rank));
     const never = missing.map((rank): Outcome => ({ rank, is: 'dead', note: `rank ${rank}: nothing came from it yet` }));

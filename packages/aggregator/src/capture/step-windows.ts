@@ -16,6 +16,20 @@ export interface StepRange {
   readonly toStep: number;
 }
 
+/** The batches of one incarnation to read for a window of time, `until` included: detail of it comes after its time, so all later ones are among them. */
+export function windowOf(stored: StoredSource, from: number, until: number, onUnreadable?: (error: unknown) => void): StepsSource {
+  const source = readableSource(stored, onUnreadable);
+  const first = firstAfter(stored, rankTime(from - 1e6 * limits.captureClockMs));
+  return {
+    rank: source.rank,
+    incarnation: source.incarnation,
+    count: source.count - first,
+    missing: 0,
+    batch: (index, only) => source.batch(first + index, only),
+    windows: [{ from: rankTime(from), until: rankTime(until + 1) }],
+  };
+}
+
 /** The batches of one incarnation to read for these steps; undefined where it has none of them. Yields after every batch. */
 export function* stepsOf(
   stored: StoredSource,

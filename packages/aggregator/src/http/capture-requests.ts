@@ -58,7 +58,8 @@ function requestOf(text: string) {
     const issue = parsed.error.issues[0];
     throw bad(`"${issue?.path.join('.') ?? ''}": ${issue?.message ?? 'not valid'}`);
   }
-  const { fromStep = 0, steps, pull } = parsed.data;
+  const { fromStep = 0, steps = 1, seconds, pull } = parsed.data;
+  if ((parsed.data.steps === undefined) === (seconds === undefined)) throw bad('it must have either "steps" or "seconds"');
   if (fromStep + steps - 1 > protocolLimits.capturedStepMax) throw bad(`its last step may be ${protocolLimits.capturedStepMax}`);
   if (pull !== undefined && pull.fromStep > pull.toStep) throw bad('"pull": its steps must not end before they begin');
   return parsed.data;

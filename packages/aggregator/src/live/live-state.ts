@@ -16,11 +16,15 @@ import {
   type RankStatus,
   readCaptured,
   readRunning,
+  readWindowAnswer,
+  recorderKey,
   runningKey,
   spanState,
   sumDropped,
   type TableName,
   tableNames,
+  type WindowAnswer,
+  windowKey,
 } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { metadataOf } from './batch-metadata.ts';
@@ -53,12 +57,18 @@ export interface RankProgress {
   readonly heardAt: number;
   /** The last answers of this life to requests for steps, oldest first. */
   readonly captured: readonly Captured[];
+  /** Whether its detail comes from a recorder that knows times instead of steps, on demand. */
+  readonly recordsWindows: boolean;
+  /** The last answers of this life to requests for windows, oldest first. */
+  readonly windows: readonly WindowAnswer[];
 }
 
 interface RankState {
   latest: BatchHeader;
   heardAt: number;
   captured: Captured[];
+  recordsWindows: boolean;
+  windows: WindowAnswer[];
   ended: boolean;
   /** Its connection broke, and nothing came since. */
   isGone: boolean;
@@ -94,6 +104,8 @@ export class LiveState {
       rank.step = -1;
       rank.steps.restart();
       rank.captured = [];
+      rank.recordsWindows = false;
+      rank.windows = [];
       rank.inside = undefined;
     }
     rank.heardAt = run.lastBatchAt;
@@ -108,6 +120,7 @@ export class LiveState {
     if (isLatest && header.last) rank.ended = true;
     if (isLatest && isNewer) rank.inside = insideOf(batch, rank.heardAt, rank.inside);
     if (isLatest) rank.captured = [...rank.captured, ...capturedOf(batch)].slice(-limits.answersPerRankMax);
+    if (isLatest) addWindows(rank, batch);
     for (const name of tableNames) {
       const rows = eventRows(batch, name);
       if (rows > 0) rank.rows.set(name, (rank.rows.get(name) ?? 0) + rows);
@@ -150,8 +163,8 @@ export class LiveState {
 
   /** Progress of each rank of a run, in no order; empty for an unknown run. */
   progress(run: string): RankProgress[] {
-    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, step, ended, heardAt, captured }) => {
-      return { rank: latest.rank, incarnation: latest.incarnation, step, ended, heardAt, captured };
+    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, step, ended, heardAt, captured, recordsWindows, windows }) => {
+      return { rank: latest.rank, incarnation: latest.incarnation, step, ended, heardAt, captured, recordsWindows, windows };
     });
   }
 
@@ -188,6 +201,8 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
       latest: header,
       heardAt: run.lastBatchAt,
       captured: [],
+      recordsWindows: false,
+      windows: [],
       ended: false,
       isGone: false,
       step: -1,
@@ -202,6 +217,15 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
 }
 
 const capturedOf = (batch: Batch): Captured[] => [...metadataOf(batch, capturedKey)].flatMap((text) => readCaptured(text) ?? []);
+
+function addWindows(rank: RankState, batch: Batch): void {
+  for (const recorder of metadataOf(batch, recorderKey)) rank.recordsWindows = recorder === 'kineto';
+  for (const text of metadataOf(batch, windowKey)) {
+    const answer = readWindowAnswer(text);
+    if (answer === undefined) continue;
+    rank.windows = [...rank.windows.filter(({ id }) => id !== answer.id), answer].slice(-limits.answersPerRankMax);
+  }
+}
 
 /** The open work of a rank at the end of its newest batch; `before`: the previous value, kept where the batch has no news. */
 function insideOf(batch: Batch, heardAt: number, before: RankState['inside']): RankState['inside'] {

@@ -151,6 +151,8 @@ export const aggregatorLimits = {
   captureAskMs: 1000,
   /** A rank that sends nothing for this long, though it is asked, is dead; a capture does not wait for it. */
   captureSilenceMsMax: 5000,
+  /** The same while no rank of the run sends anything: the way to all of them is down, and a broker may come back. */
+  captureAllSilentMsMax: 45_000,
   /** Ranks that a capture waits for are late when none of them has finished a step for this long. */
   captureStallMsMin: 15_000,
   /** Where steps are long, ranks that a capture waits for are late only when none has finished a step for the time of this many. */
@@ -159,6 +161,14 @@ export const aggregatorLimits = {
   captureStallMsMax: 600_000,
   /** A capture that has not ended after this time ends with what there is. */
   captureWaitMsMax: 6 * 3600 * 1000,
+  /** A window begins this long after it is announced: PyTorch's recorder asks for work every 5 s, and must know it 2 s ahead. */
+  captureWindowLeadMs: 8500,
+  /** A capture of a window waits for its files no longer than this after its end. */
+  captureGatherMsMax: 150_000,
+  /** Window for a request of steps whose length is not known, such as the first one of a PyTorch job. */
+  captureWindowMsDefault: 2000,
+  /** Longest window for a request of steps. */
+  captureWindowMsMax: 60_000,
   /** A capture reads a rank from this long before its steps until this long after them, to align its clock. */
   captureClockMs: 30_000,
   /** Batches of a rank that are searched for a capture's steps, newest first; older ones are not. */

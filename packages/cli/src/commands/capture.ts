@@ -1,4 +1,5 @@
-// `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates it and keeps the file.
+// `ranktrace capture --steps N | --seconds S`: the trace of the same steps, or of one window of time, on all ranks, recorded now. The service coordinates it
+// and keeps the file.
 
 import { type CaptureResult, captureResultSchema, printable } from '@ranktrace/protocol';
 import { CliError } from '../terminal/errors.ts';
@@ -7,7 +8,8 @@ import { print, printData, say } from '../terminal/output.ts';
 import { askService } from '../terminal/service-request.ts';
 
 export interface CaptureOptions {
-  readonly steps: number;
+  readonly steps?: number;
+  readonly seconds?: number;
   readonly atStep?: number;
   readonly last?: boolean;
   readonly url: string;
@@ -17,15 +19,22 @@ export interface CaptureOptions {
 }
 
 /** 0: all ranks recorded all of the steps; 1: some did not. */
-export async function capture({ steps, atStep, last, url, run, json, token }: CaptureOptions): Promise<number> {
+export async function capture({ steps, seconds, atStep, last, url, run, json, token }: CaptureOptions): Promise<number> {
+  if ((steps === undefined) === (seconds === undefined)) throw new CliError('bad_usage', 'capture needs either --steps or --seconds');
   using interrupt = abortOnInterrupt();
   const body = {
-    steps,
+    ...(steps !== undefined && { steps }),
+    ...(seconds !== undefined && { seconds }),
     ...(atStep !== undefined && { fromStep: atStep }),
     ...(last === true && { last }),
     ...(run !== undefined && { run }),
   };
-  const which = last === true ? `the last ${steps} steps` : `${steps} steps${atStep === undefined ? '' : ` from step ${atStep} on`}`;
+  const which =
+    seconds !== undefined
+      ? `${seconds} s`
+      : last === true
+        ? `the last ${steps} steps`
+        : `${steps} steps${atStep === undefined ? '' : ` from step ${atStep} on`}`;
   if (json !== true) say(`asking ${url} for ${which} (Ctrl-C gives up)`);
   const answer = await askService({ url, method: 'POST', path: '/v1/capture', token, body, signal: interrupt.signal });
   if (answer.code !== 200) throw refusal(answer.text);
@@ -37,9 +46,13 @@ export async function capture({ steps, atStep, last, url, run, json, token }: Ca
   return result.late.length + result.dead.length === 0 ? 0 : 1;
 }
 
-function textOf({ run, path, fromStep, toStep, ranks, notes }: CaptureResult): string {
+function textOf({ run, path, fromStep, toStep, window, ranks, notes }: CaptureResult): string {
   const who = ranks.length === 0 ? 'no rank has all of them' : `rank${ranks.length === 1 ? '' : 's'} ${ranges(ranks)}`;
-  const lines = [`run ${run}: steps ${fromStep} to ${toStep} of ${who}`, ...notes, `trace: ${path}`];
+  const what =
+    window === undefined
+      ? `steps ${fromStep} to ${toStep} of ${who}`
+      : `${window.seconds} s from ${new Date(window.unixMs).toISOString()} of ${who}, which share ${Math.round(1000 * window.overlap) / 10} % of it`;
+  const lines = [`run ${run}: ${what}`, ...notes, `trace: ${path}`];
   return lines.map(printable).join('\n');
 }
 

@@ -19,6 +19,13 @@ export function whole(min: number, max: number): (text: string) => number {
   };
 }
 
+/** Length of a window, s. */
+export function windowSeconds(text: string): number {
+  const value = Number(text);
+  if (/^\d{1,4}(\.\d{1,3})?$/.test(text) && value > 0 && value <= limits.windowMsMax / 1000) return value;
+  throw new InvalidArgumentError(`It must be seconds above 0, up to ${limits.windowMsMax / 1000}, such as 2 or 0.5.`);
+}
+
 /** -1, as in torch: all. */
 export const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
 

@@ -27,12 +27,12 @@ import {
   runningKey,
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { readWallClock } from '../process/wall-clock.ts';
 import { StepRequests } from '../record/capture-slots.ts';
 import type { RingDrops } from '../record/ring.ts';
 import { type AttachedThread, captureWords, type Session } from '../record/session.ts';
 import type { Shipper } from '../ship/shipper.ts';
 import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
+import { ClockRows } from './clock-rows.ts';
 import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
@@ -103,7 +103,7 @@ export class Collector {
   readonly #excess = new Map<number, Thread>();
   /** Threads that ended during this batch: it still has to name their tracks. */
   readonly #ended: Thread[] = [];
-  readonly #remoteEpochs = new Map<string, bigint>();
+  readonly #clocks: ClockRows;
   #gone: RingDrops = { events: 0, arguments: 0, names: 0 };
   /** Events passed to the shipper. */
   readonly #recorded = noneRecorded();
@@ -112,11 +112,11 @@ export class Collector {
   #sequence = 0;
   #watermark = 0;
   #flushedMs = Number.NEGATIVE_INFINITY;
-  #wallClockMs = Number.NEGATIVE_INFINITY;
   #endsCheckedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
+    this.#clocks = new ClockRows(parts.session.epochNs, parts.monotonicNs);
     this.#flightRecorder = new FlightRecorder(parts.flightRecorderBytes);
     this.#requests = new StepRequests(captureWords(parts.session));
   }
@@ -347,7 +347,7 @@ export class Collector {
     }
     this.#addTracks(this.#summary);
     this.#ended.length = 0;
-    this.#addClocks();
+    this.#clocks.add(this.#summary, this.#parts.shipper.takeClockSamples());
     if (last) this.#addRecorded();
     else this.#addPlace();
     const { reachesBack, recorded, serial } = this.#summary;
@@ -427,35 +427,6 @@ export class Collector {
     if (drain === undefined || place === undefined) return;
     const text = this.#place.next(place, drain.entered, this.#now() / 1e6);
     if (text !== undefined) this.addFact(runningKey, text);
-  }
-
-  #addClocks(): void {
-    const { shipper, session, monotonicNs } = this.#parts;
-    const nowMs = this.#now() / 1e6;
-    if (nowMs - this.#wallClockMs >= recordingLimits.wallClockIntervalMs) {
-      this.#wallClockMs = nowMs;
-      const { time, widthNs, unixMs } = readWallClock(monotonicNs, Date.now);
-      const seconds = Math.floor(unixMs / 1000);
-      this.#summary.append('wallClocks', {
-        time: Number(time - session.epochNs),
-        width: widthNs,
-        seconds,
-        nanos: (unixMs - seconds * 1000) * 1e6,
-      });
-    }
-    for (const { sent, received, remoteReceived, remoteSent, host } of shipper.takeClockSamples()) {
-      // A run sees few hosts; the first answer of each is as good an epoch as any.
-      const hostEpoch = this.#remoteEpochs.get(host) ?? remoteReceived;
-      this.#remoteEpochs.set(host, hostEpoch);
-      this.#summary.append('clockSamples', {
-        sent: Number(sent - session.epochNs),
-        received: Number(received - session.epochNs),
-        remoteReceived: Number(remoteReceived - hostEpoch),
-        remoteSent: Number(remoteSent - hostEpoch),
-        host: this.#summary.string(host),
-        hostEpoch: this.#summary.string(String(hostEpoch)),
-      });
-    }
   }
 
   #dropped(): BatchHeader['dropped'] {

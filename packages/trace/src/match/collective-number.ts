@@ -3,6 +3,7 @@
 //   our recorder's, or torch's `Seq`     7                          #7
 //   a call that launched several         2^40 · n + 7               #7, part n + 1
 //   a torch.profiler file without `Seq`  2^52 − w · 2^32 − k        k-th from the end of the w-th file before the last
+//   a window of time without `Seq`       2^52 − w · 2^32 − 2^31 − k  k-th before the cut that its ranks agreed on; k ≤ 0: after it
 //
 // Numbers are kept whole everywhere else: ranks are matched by them.
 
@@ -18,6 +19,9 @@ export const isCounted = (sequence: number): boolean => sequence >= fromEnd / 2;
 export const repetition = 2 ** 40;
 export const repetitionsMax = 1023;
 
+/** Half of a window: the last collective before a cut has the number of the window's end less this less 1. */
+export const beforeCut = 2 ** 31;
+
 /** Most collectives in a window, and largest number of a group, recognised as such: beyond, a program chose a number that only looks like one. */
 const countMax = 2 ** 30;
 const windowsMax = 2 ** 16;
@@ -28,6 +32,8 @@ const windowsMax = 2 ** 16;
  * @example `all_reduce ${group}${collectiveNumber(sequence)}` // 'all_reduce dp#7'
  */
 export function collectiveNumber(sequence: number): string {
+  const cut = placeAtCut(sequence);
+  if (cut !== undefined) return cut > 0 ? `, ${ordinal(cut)} before the cut` : `, ${ordinal(1 - cut)} after the cut`;
   const counted = countedPlace(sequence);
   if (counted !== undefined) {
     const { window, place } = counted;
@@ -41,7 +47,7 @@ export function collectiveNumber(sequence: number): string {
 
 /** A collective in words: `all_reduce 7 of group dp`, or `all_reduce of group dp, 10th from the end`. */
 export const collectiveText = (op: string, group: string, sequence: number): string =>
-  countedPlace(sequence) === undefined ? `${op} ${sequence} of group ${group}` : `${op} of group ${group}${collectiveNumber(sequence)}`;
+  placeAtCut(sequence) === undefined && countedPlace(sequence) === undefined ? `${op} ${sequence} of group ${group}` : `${op} of group ${group}${collectiveNumber(sequence)}`;
 
 /** The place of a collective counted from the end of a window: 1 for the last one of the window, window 0 for the last one; undefined for any other. */
 export function countedPlace(sequence: number): { readonly window: number; readonly place: number } | undefined {
@@ -49,6 +55,14 @@ export function countedPlace(sequence: number): { readonly window: number; reado
   if (!Number.isInteger(back) || back <= 0 || back > windowsMax * windowStep) return undefined;
   const [window, place] = [Math.floor((back - 1) / windowStep), 1 + ((back - 1) % windowStep)];
   return place <= countMax ? { window, place } : undefined;
+}
+
+/** The place of a collective counted from a cut: 1 for the last before it, 0 for the first after it. */
+function placeAtCut(sequence: number): number | undefined {
+  const back = fromEnd - sequence;
+  if (!Number.isInteger(back) || back <= 0 || back > windowsMax * windowStep) return undefined;
+  const place = (back % windowStep) - beforeCut;
+  return Math.abs(place) < beforeCut - countMax ? place : undefined;
 }
 
 function ordinal(count: number): string {

@@ -12,10 +12,10 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type MergeProgress, RunAlignment } from './align-run.ts';
 import { mergeAligned } from './merge-run.ts';
 
-/** Steps of one rank, and their times: `until` is excluded, and Infinity where the last one goes on. */
+/** Steps of one rank, and their times: `until` is excluded, and Infinity where the last one goes on. Without steps it is a window of time alone. */
 export interface StepWindow {
-  readonly fromStep: number;
-  readonly toStep: number;
+  readonly fromStep?: number | undefined;
+  readonly toStep?: number | undefined;
   readonly from: RankTime;
   readonly until: RankTime;
 }
@@ -41,8 +41,8 @@ export function* mergeSteps(sources: readonly StepsSource[], sink: TraceSink): G
 }
 
 interface TraceWindow {
-  readonly fromStep: number;
-  readonly toStep: number;
+  readonly fromStep?: number | undefined;
+  readonly toStep?: number | undefined;
   readonly from: TraceTime;
   readonly until: TraceTime;
 }
@@ -71,7 +71,9 @@ class StepsSink implements TraceSink {
     const { lane, kind, step, start } = event;
     const windows = this.#windows[lane.process.index - 1] as readonly TraceWindow[];
     const isWanted = ({ fromStep, toStep, from, until }: TraceWindow): boolean =>
-      kind === 'step' ? step >= fromStep && step <= toStep : !isBefore(start, from) && isBefore(start, until);
+      kind === 'step' && fromStep !== undefined && toStep !== undefined
+        ? step >= fromStep && step <= toStep
+        : !isBefore(start, from) && isBefore(start, until);
     if (!windows.some(isWanted)) return;
     if (!this.#lanes.has(lane)) {
       this.#lanes.add(lane);

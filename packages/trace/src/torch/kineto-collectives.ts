@@ -15,12 +15,15 @@
 //   rank 0      ─ a ─ b ─ c ─ d │     d is number fromEnd − 1 on both, c fromEnd − 2, …
 //   rank 1          ─ b ─ c ─ d │
 //
+// Windows of time stop at any moment of a step. There a cut between two collectives, agreed among the ranks, takes the place of the end: the last
+// collective that ended before it is number fromEnd − 1.
+//
 // Point-to-point: `Seq` counts a rank's calls to all peers together, so sends and receives are counted per peer, from the end.
 // Invariant: an event is at most one collective; a kernel and its annotations are never both.
 // Invariant: an unmatchable event (a send with an unknown other side, a group of sends in one kernel) stays a span.
 
 import { collectiveKind } from '@ranktrace/protocol';
-import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
+import { beforeCut, fromEnd, isCounted, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
 import { ColumnTable } from '../model/column-table.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
@@ -79,9 +82,30 @@ const collectiveOp = (name: string): string => collectiveKind(name) ?? '';
  * The collectives of one file, in order of start. `windowFromEnd`: 0 for the last file of its rank, 1 for the one before, … Adds
  * strings to the table.
  */
-export function findCollectives(table: KinetoTable, windowFromEnd = 0): KinetoCollectives {
-  return new Finder(table, windowFromEnd).found;
+export function findCollectives(table: KinetoTable, windowFromEnd = 0, cutOf?: CutOf): KinetoCollectives {
+  return new Finder(table, windowFromEnd, cutOf).found;
 }
+
+/** The cut of a group: ns from the table's epoch; undefined for none, and then the file's end. */
+export type CutOf = (group: string) => number | undefined;
+
+/** By group: the ends of its collectives without a number of their own, in order; ns from the table's epoch. */
+export function countedEnds(table: KinetoTable): ReadonlyMap<string, readonly number[]> {
+  const { columns, length } = findCollectives(table);
+  const ends = new Map<string, number[]>();
+  for (let row = 0; row < length; row++) {
+    if (!isCounted(columns.sequence[row] as number) || (columns.peer[row] as number) > 0) continue;
+    const group = table.strings.get(columns.group[row] as number);
+    const ofGroup = ends.get(group) ?? [];
+    ends.set(group, ofGroup);
+    ofGroup.push(endOf(table, columns.event[row] as number));
+  }
+  for (const ofGroup of ends.values()) ofGroup.sort((a, b) => a - b);
+  return ends;
+}
+
+const endOf = ({ events: { columns } }: KinetoTable, event: number): number =>
+  (columns.start[event] as number) + (columns.duration[event] as number);
 
 class Finder {
   readonly found: KinetoCollectives = new ColumnTable(collectiveColumns);
@@ -95,7 +119,7 @@ class Finder {
   /** String index of our own recorder's category. */
   readonly #recorded: number | undefined;
 
-  constructor(table: KinetoTable, windowFromEnd: number) {
+  constructor(table: KinetoTable, windowFromEnd: number, cutOf: CutOf = () => undefined) {
     this.#table = table;
     this.#groups = new ProcessGroups(table);
     this.#kinds = nameKinds(table);
@@ -104,7 +128,7 @@ class Finder {
     const candidates = this.#candidates();
     if (candidates.length === 0) return;
     this.#describe(candidates);
-    number(this.found, this.#table, fromEnd - windowFromEnd * windowStep);
+    number(this.found, this.#table, fromEnd - windowFromEnd * windowStep, cutOf);
   }
 
   /** Events that may be collectives, in order of start. */
@@ -346,7 +370,8 @@ function bytesOf({ communications, strings }: KinetoTable, op: string, row: numb
 }
 
 /** Numbers every candidate; they are in order of start. */
-function number({ columns, length }: KinetoCollectives, { strings }: KinetoTable, last: number): void {
+function number({ columns, length }: KinetoCollectives, table: KinetoTable, last: number, cutOf: CutOf): void {
+  const { strings } = table;
   const members = new Map<number, number[]>();
   for (let row = 0; row < length; row++) {
     if (columns.isRecorded[row] === 1) continue;
@@ -361,10 +386,13 @@ function number({ columns, length }: KinetoCollectives, { strings }: KinetoTable
   for (const rows of members.values()) {
     countOn(columns.sequence, rows);
     const seen = new Map<number, number>();
+    const cut = cutOf(strings.get(columns.group[rows[0] as number] as number));
+    const before = cut === undefined ? rows.length : rows.filter((row) => endOf(table, columns.event[row] as number) <= cut).length;
+    const next = cut === undefined ? last : last - beforeCut;
     for (const [index, row] of rows.entries()) {
       const sequence = columns.sequence[row] as number;
       if (sequence < 0 || sequence >= repetition) {
-        columns.sequence[row] = last - (rows.length - index);
+        columns.sequence[row] = next - (before - index);
         continue;
       }
       const earlier = seen.get(sequence) ?? 0;

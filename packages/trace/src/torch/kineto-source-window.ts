@@ -7,7 +7,7 @@
 
 import { isCounted } from '../match/collective-number.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
-import { findCollectives, type KinetoCollectives } from './kineto-collectives.ts';
+import { type CutOf, findCollectives, type KinetoCollectives } from './kineto-collectives.ts';
 import { type EventRoles, KinetoPiece } from './kineto-piece.ts';
 import { KinetoSteps } from './kineto-source-steps.ts';
 import { eventColumns, type KinetoTable } from './kineto-table.ts';
@@ -45,13 +45,13 @@ export class KinetoWindow implements EventRoles {
   readonly #isApart: Uint8Array;
   #apart = 0;
 
-  /** `fromEnd`: 0 for the last window of its rank, 1 for the one before, … */
-  constructor(table: KinetoTable, fromEnd: number) {
+  /** `fromEnd`: 0 for the last window of its rank, 1 for the one before, … `cutOf`: where ranks agreed from which moment to count. */
+  constructor(table: KinetoTable, fromEnd: number, cutOf?: CutOf) {
     this.table = table;
     this.tally = tallyOf(table);
     const { columns, length } = table.events;
     const events = sortByTime(columns.start, columns.duration, length);
-    this.collectives = findCollectives(table, fromEnd);
+    this.collectives = findCollectives(table, fromEnd, cutOf);
     this.#isApart = new Uint8Array(this.collectives.length);
     this.steps = new KinetoSteps(table, events);
     this.#roles = new Uint32Array(length);
@@ -65,6 +65,14 @@ export class KinetoWindow implements EventRoles {
       .sort();
     this.#pieces = table.spilled === undefined ? new OnePiece(table, this, events) : new SpilledPieces(table, this, table.spilled);
     this.length = this.#pieces.length;
+  }
+
+  /** Groups of collectives with counted numbers. */
+  get countedGroups(): ReadonlySet<string> {
+    const { columns, length } = this.collectives;
+    const groups = new Set<number>();
+    for (let row = 0; row < length; row++) if (isCounted(columns.sequence[row] as number)) groups.add(columns.group[row] as number);
+    return new Set([...groups].map((group) => this.table.strings.get(group)));
   }
 
   /** Turns a group's collectives with counted numbers into spans; returns how many. */

@@ -12,6 +12,7 @@ import { type Batch, leftOutKey, miscountedKey, rankTime, recordedKey, type Tabl
 import type { BatchSource } from '../model/batch-source.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
+import type { CutOf } from './kineto-collectives.ts';
 import { KinetoBatch } from './kineto-source-batch.ts';
 import { SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
@@ -32,6 +33,20 @@ export interface KinetoProcess {
   readonly worldSize: number;
   /** In order of time; at least one. */
   readonly files: readonly KinetoFile[];
+  /** These files are a part of a recording that goes on. */
+  readonly part?: KinetoPart | undefined;
+}
+
+/** How files continue a recording whose other files are not there. */
+export interface KinetoPart {
+  /** Number of files of the rank after these: ranks with the same number recorded the same window. */
+  readonly filesAfter: number;
+  /** Tracks of all parts: a thread keeps its number. */
+  readonly tracks: SourceTracks;
+  /** Items of a batch. */
+  readonly itemsPerBatch: number;
+  /** Where ranks agreed from which moment to count a group's collectives; those of a group without one stay spans. Default: the files' ends. */
+  readonly cutOf?: CutOf | undefined;
 }
 
 interface Part {
@@ -80,7 +95,8 @@ class KinetoSource implements BatchSource {
   readonly hostUnknown: boolean;
   readonly #process: KinetoProcess;
   readonly #parts: readonly Part[];
-  readonly #tracks = new SourceTracks();
+  readonly #tracks: SourceTracks;
+  readonly #itemsPerBatch: number;
   /** ns on the rank's clock at RankTime 0: the recorder's, else since 1970. */
   readonly #epoch: bigint;
   readonly #clocks: readonly (KinetoClock | undefined)[];
@@ -93,7 +109,9 @@ class KinetoSource implements BatchSource {
   constructor(process: KinetoProcess) {
     this.#process = process;
     this.rank = process.rank;
-    const { files } = process;
+    const { files, part } = process;
+    this.#tracks = part?.tracks ?? new SourceTracks();
+    this.#itemsPerBatch = part?.itemsPerBatch ?? itemsPerBatch;
     const [first] = files as readonly [KinetoFile, ...KinetoFile[]];
     const clocks = files.map(({ table }) => kinetoClock(table));
     const [clock] = clocks;
@@ -110,9 +128,9 @@ class KinetoSource implements BatchSource {
     const parts: Part[] = [];
     let count = 0;
     for (const [index, { name, table }] of files.entries()) {
-      const window = new KinetoWindow(table, files.length - 1 - index);
+      const window = new KinetoWindow(table, files.length - 1 - index + (part?.filesAfter ?? 0), part?.cutOf);
       const tracks = this.#tracks.add(table, window.tally, this.#pid);
-      const batches = Math.max(1, Math.ceil(window.length / itemsPerBatch));
+      const batches = Math.max(1, Math.ceil(window.length / this.#itemsPerBatch));
       parts.push({
         window,
         name,
@@ -125,6 +143,9 @@ class KinetoSource implements BatchSource {
     }
     this.#parts = parts;
     this.count = count;
+    const { cutOf } = part ?? {};
+    const groups = cutOf === undefined ? [] : new Set(parts.flatMap(({ window }) => [...window.countedGroups]));
+    for (const group of groups) if (cutOf?.(group) === undefined) this.setApart(group);
   }
 
   get counted(): CountedProcess {
@@ -142,9 +163,9 @@ class KinetoSource implements BatchSource {
     if (part === undefined || index >= this.count) return undefined;
     const builder = new KinetoBatch(this.#tracks.tracks, only);
     if (index === 0) this.#describe(builder);
-    if (index === this.count - 1) builder.metadata(recordedKey, JSON.stringify(this.#counts()));
-    const from = (index - part.first) * itemsPerBatch;
-    const until = Math.min(part.window.length, from + itemsPerBatch);
+    if (index === this.count - 1 && this.#process.part === undefined) builder.metadata(recordedKey, JSON.stringify(this.#counts()));
+    const from = (index - part.first) * this.#itemsPerBatch;
+    const until = Math.min(part.window.length, from + this.#itemsPerBatch);
     for (const { piece, from: first, until: end } of part.window.pieces(from, until))
       builder.add(piece, first, end, part.shift, part.tracks);
     return { header: this.#header(index), ...builder.finish() };
@@ -172,7 +193,7 @@ class KinetoSource implements BatchSource {
   #watermark(index: number): number {
     for (const { window, shift, first, count } of this.#parts) {
       if (index + 1 >= first + count || window.length === 0) continue;
-      return window.keyOf(Math.max(0, index + 1 - first) * itemsPerBatch) + shift;
+      return window.keyOf(Math.max(0, index + 1 - first) * this.#itemsPerBatch) + shift;
     }
     return Math.max(...this.#parts.map(({ window, shift }) => window.extent.last + shift));
   }

@@ -1,0 +1,195 @@
+// The agent: ranks of this host, each with a session; Kineto's requests; samples. What it opens, its disposal closes in reverse.
+//
+//   rank-finder ──found──► session + windows ◄──control── service
+//   Kineto's requests ───► work of that rank's windows
+
+import { recorderKey } from '@ranktrace/protocol';
+import { guarded, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
+import { RankWindows } from './capture/rank-windows.ts';
+import { KinetoDaemon } from './kineto/kineto-daemon.ts';
+import { daemonAddress } from './kineto/socket-address.ts';
+import { AgentError } from './model/errors.ts';
+import { agentLimits as limits } from './model/limits.ts';
+import { processLife } from './ranks/process-table.ts';
+import type { Environment } from './ranks/rank-environment.ts';
+import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
+import { HostSamples } from './ship/host-samples.ts';
+import { WallClocks } from './ship/host-time.ts';
+import { RankSession } from './ship/rank-session.ts';
+
+export interface AgentOptions {
+  /** Its RANKTRACE_ variables say where batches go, as a rank's own do. */
+  readonly environment: Environment;
+  /** Name of the run of all ranks here; default: the job's. */
+  readonly run?: string | undefined;
+  /** Whether to record a rank; default: all. */
+  readonly isWanted?: ((rank: number) => boolean) | undefined;
+  /** Folder of Kineto's socket (`KINETO_IPC_SOCKET_DIR`); default: the abstract name. */
+  readonly socketFolder?: string | undefined;
+  readonly notice: (line: string) => void;
+}
+
+/** A rank with its session. */
+interface RecordedRank {
+  readonly seen: SeenRank;
+  readonly session: RankSession;
+  readonly windows: RankWindows;
+  /** When its process was gone, ms; undefined while it goes on. */
+  goneAt: number | undefined;
+}
+
+export interface Agent extends AsyncDisposable {
+  /** Whether Kineto can be asked. */
+  readonly capturesOnDemand: boolean;
+  /** The ranks that run, by run. */
+  ranks(): readonly { readonly run: string; readonly rank: number; readonly pid: number; readonly asked: boolean }[];
+}
+
+/** Starts the agent. Without Kineto's interface it goes on: one notice says why. Throws AgentError `bad_option`. */
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const agent = new HostAgent(options);
+  await agent.open();
+  return agent;
+}
+
+class HostAgent implements Agent {
+  readonly #options: AgentOptions;
+  readonly #finder: RankFinder;
+  readonly #wallClocks: WallClocks;
+  readonly #ranks = new Map<SeenRank, RecordedRank>();
+  readonly #closing = new Set<Promise<void>>();
+  #daemon: KinetoDaemon | undefined;
+  #samples: HostSamples | undefined;
+  #timers: NodeJS.Timeout[] = [];
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    const { environment, run, socketFolder, notice } = options;
+    this.#wallClocks = new WallClocks(hostClock(resolveOptions({}, environment).testClock).now);
+    this.#finder = new RankFinder({
+      environment,
+      run,
+      isWanted: options.isWanted ?? (() => true),
+      socketFolder,
+      found: (rank) => this.#found(rank),
+      gone: (rank) => this.#gone(rank),
+      notice,
+    });
+  }
+
+  get capturesOnDemand(): boolean {
+    return this.#daemon !== undefined;
+  }
+
+  ranks(): ReturnType<Agent['ranks']> {
+    return this.#finder.ranks.map(({ place: { options }, life, askedAt }) => {
+      return { run: options.run, rank: options.rank, pid: life.pid, asked: askedAt !== undefined };
+    });
+  }
+
+  async open(): Promise<void> {
+    const { socketFolder, notice } = this.#options;
+    try {
+      this.#daemon = await KinetoDaemon.open({
+        address: daemonAddress(socketFolder),
+        work: (asking) => {
+          const seen = this.#finder.asked(asking);
+          return (seen && this.#ranks.get(seen)?.windows.work(asking.takesActivities)) ?? '';
+        },
+        notice,
+      });
+    } catch (error) {
+      if (!(error instanceof AgentError) || error.code === 'bad_option') throw error;
+      notice(error.message);
+    }
+    this.#samples = new HostSamples(() => this.#sessions(), notice);
+    this.#finder.scan();
+    const every = (ms: number, what: string, work: () => void): void => {
+      this.#timers.push(setInterval(guarded(what, work), ms));
+    };
+    every(limits.scanIntervalMs, 'looking for ranks', () => this.#finder.scan());
+    every(limits.wallClockIntervalMs, 'reading the wall clock', () => this.#wallClocks.read());
+    every(limits.heartbeatMs, 'looking after ranks', () => {
+      this.#finder.checkLives();
+      this.#endGone();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#samples?.stop();
+    await this.#daemon?.close();
+    for (const recorded of this.#ranks.values()) this.#close(recorded, 'the agent ended', true);
+    await Promise.allSettled(this.#closing);
+  }
+
+  *#sessions(): Generator<RankSession> {
+    for (const { session, goneAt } of this.#ranks.values()) if (goneAt === undefined) yield session;
+  }
+
+  #found(seen: SeenRank): void {
+    const { notice } = this.#options;
+    const { options } = seen.place;
+    const { run, rank, worldSize, localRank } = options;
+    // Another life of it may still be waiting for the others' end.
+    for (const other of this.#ranks.values()) {
+      const { options: known } = other.seen.place;
+      if (known.run === run && known.rank === rank) this.#close(other, 'its process is gone', false);
+    }
+    try {
+      const session = new RankSession({
+        options,
+        pid: seen.life.pid,
+        wallClocks: this.#wallClocks,
+        facts: { [recorderKey]: 'kineto' },
+        control: (message) => {
+          if (message.type === 'record_window') windows.request(message);
+        },
+        notice,
+      });
+      const windows = new RankWindows({
+        rank: seen,
+        session,
+        whySilent: () => this.#finder.whySilent(seen),
+        isAlive: () => processLife(seen.life.pid)?.start === seen.life.start,
+        notice,
+      });
+      this.#ranks.set(seen, { seen, session, windows, goneAt: undefined });
+      notice(`rank ${rank} of ${worldSize} of run "${run}": process ${seen.life.pid}, local rank ${localRank}`);
+    } catch (error) {
+      notice(`rank ${rank} of run "${run}" cannot be recorded: ${reasonOf(error)}`);
+    }
+  }
+
+  #gone(seen: SeenRank): void {
+    const recorded = this.#ranks.get(seen);
+    if (recorded !== undefined) recorded.goneAt = performance.now();
+  }
+
+  /** Where all ranks of a run are gone, it has ended; a rank that went alone has stopped, and its silence shows it. */
+  #endGone(): void {
+    const now = performance.now();
+    for (const recorded of this.#ranks.values()) {
+      if (recorded.goneAt === undefined || now - recorded.goneAt < limits.endTogetherMs) continue;
+      const { run } = recorded.seen.place.options;
+      const others = [...this.#ranks.values()].filter(({ seen }) => seen.place.options.run === run);
+      this.#close(
+        recorded,
+        'its process is gone',
+        others.every(({ goneAt }) => goneAt !== undefined),
+      );
+    }
+  }
+
+  #close(recorded: RecordedRank, why: string, ended: boolean): void {
+    this.#ranks.delete(recorded.seen);
+    const { run, rank } = recorded.session.options;
+    if (recorded.goneAt !== undefined)
+      this.#options.notice(`rank ${rank} of run "${run}" ${ended ? 'ended with its run' : 'is gone, and others of its run go on'}`);
+    const closing = recorded.windows
+      .close(why)
+      .then(() => recorded.session.close(ended))
+      .finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+}

@@ -1,0 +1,98 @@
+// The rank that a process is, by its environment (proc(5), environ): what the launcher set, read by the SDK's own rules.
+//
+// The environment of another process is data: only the variables of launchers are taken from it, never an address or a credential.
+
+import { closeSync, openSync, readSync } from 'node:fs';
+import { type ResolvedOptions, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
+import { agentLimits as limits } from '../model/limits.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Variables of torchrun, Slurm and Open MPI that place a rank, and those that name its job and its devices. */
+const placing: readonly string[] = [
+  ...['RANK', 'WORLD_SIZE', 'LOCAL_RANK'],
+  ...['SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'],
+  ...['OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'],
+  ...['SLURM_JOB_ID', 'TORCHELASTIC_RUN_ID', 'PMIX_NAMESPACE', 'CUDA_VISIBLE_DEVICES', 'RANKTRACE_RUN'],
+];
+
+/** A rank's place, and how it is set up. */
+export interface RankPlace {
+  readonly options: ResolvedOptions;
+  /** Whether the process asks Kineto's daemon for work (`KINETO_USE_DAEMON`). */
+  readonly asksDaemon: boolean;
+  /** Folder of the socket that it asks through; undefined for the abstract name. */
+  readonly socketFolder: string | undefined;
+  /** Folder below which it may write traces. */
+  readonly traceRoot: string;
+  /** Whether it sends its steps and spans itself, as a rank of its own. */
+  readonly sendsItself: boolean;
+}
+
+/** The environment of a process; undefined where it is gone, or another user's. */
+export function environmentOf(pid: number): Environment | undefined {
+  try {
+    const file = openSync(`/proc/${pid}/environ`, 'r');
+    try {
+      const bytes = Buffer.alloc(limits.environmentBytesMax);
+      let length = 0;
+      for (let read = -1; read !== 0 && length < bytes.length; length += read)
+        read = readSync(file, bytes, length, bytes.length - length, null);
+      return parseEnvironment(bytes.toString('utf8', 0, length));
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/** `NAME=value` parts with a NUL between them; the first of a name counts, as in the C library. */
+export function parseEnvironment(text: string): Environment {
+  const environment: Record<string, string> = Object.create(null);
+  for (const part of text.split('\0')) {
+    const at = part.indexOf('=');
+    if (at > 0) environment[part.slice(0, at)] ??= part.slice(at + 1);
+  }
+  return environment;
+}
+
+/**
+ * The rank with this environment; undefined for a process of no job, and the reason for one whose variables make no sense. `own`: the agent's
+ * RANKTRACE_ variables, which say where batches go. `run`: name for all of them, by default the job's.
+ */
+export function placeOf(
+  environment: Environment,
+  own: Environment,
+  run: string | undefined,
+): RankPlace | { readonly wrong: string } | undefined {
+  const isRank = ['RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK'].some((name) => environment[name]);
+  if (!isRank) return undefined;
+  const merged: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(own)) if (name.startsWith('RANKTRACE_')) merged[name] = value;
+  delete merged.RANKTRACE_RANK;
+  delete merged.RANKTRACE_WORLD_SIZE;
+  for (const name of placing) if (environment[name] !== undefined) merged[name] = environment[name];
+  try {
+    const options = resolveOptions(run === undefined ? {} : { run }, merged);
+    const named = options.isRunNamed ? options : resolveOptions({ run: jobName(environment) }, merged);
+    return {
+      options: { ...named, notices: [] },
+      asksDaemon: isOn(environment.KINETO_USE_DAEMON),
+      socketFolder: environment.KINETO_IPC_SOCKET_DIR || undefined,
+      // Since 2026 Kineto writes nowhere else.
+      traceRoot: environment.KINETO_ONDEMAND_TRACE_DIR || environment.TMPDIR || '/tmp',
+      sendsItself: (environment.RANKTRACE_URL ?? environment.RANKTRACE_NATS_SERVERS ?? '') !== '',
+    };
+  } catch (error) {
+    return { wrong: reasonOf(error) };
+  }
+}
+
+/** torchrun without a rendezvous id names no job, but all ranks have the same master: `torch-10-0-0-7-29500`. */
+function jobName({ MASTER_ADDR, MASTER_PORT }: Environment): string {
+  const master = `${MASTER_ADDR ?? ''}-${MASTER_PORT ?? ''}`.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 58);
+  return `torch-${master.replace(/^-+|-+$/g, '') || 'job'}`;
+}
+
+const isOn = (value: string | undefined): boolean => value !== undefined && !['', '0', 'false', 'no'].includes(value.toLowerCase());

@@ -1,0 +1,220 @@
+// One life of a rank, as the agent sends it: a batch a second (clocks, counters, facts), and detail out of files when there is any.
+//
+//   clock pings, wall clock, counters, facts ──► heartbeat ──┐
+//   file ──► bodies, in their own time                       ├──► sequence numbers ──► shipper (spool, transport, acknowledgement)
+//
+// Its times are on the host's clock, as a rank's own are, so that the merge aligns it by the same pings.
+// Invariant: heartbeats move the watermark; detail of files comes after its time, in batches with `since`.
+// Invariant: nothing here throws once the session is open.
+
+import { hostname } from 'node:os';
+import { deflateRawSync } from 'node:zlib';
+import {
+  type BatchHeader,
+  batchId,
+  type ControlMessage,
+  type EncodedBody,
+  encodeBatchOf,
+  encodeBody,
+  limits as protocolLimits,
+  rankTime,
+  recordedKey,
+} from '@ranktrace/protocol';
+import {
+  BatchBuilder,
+  ClockRows,
+  guarded,
+  hostClock,
+  newIncarnation,
+  noneRecorded,
+  openShipper,
+  type RecordedCounts,
+  type ResolvedOptions,
+  type Shipper,
+} from '@ranktrace/sdk/shipping';
+import { type CutOf, type KinetoTable, SourceTracks } from '@ranktrace/trace/torch';
+import { agentLimits as limits } from '../model/limits.ts';
+import { fileBodies } from './file-bodies.ts';
+import { RemoteClocks, type WallClocks } from './host-time.ts';
+
+export interface SessionParts {
+  readonly options: ResolvedOptions;
+  /** Process of the rank. */
+  readonly pid: number;
+  /** Of this host, for all of its ranks. */
+  readonly wallClocks: WallClocks;
+  /** Facts of the rank, sent with its first batch and now and then again. */
+  readonly facts: Readonly<Record<string, string>>;
+  readonly control: (message: ControlMessage) => void;
+  readonly notice: (line: string) => void;
+}
+
+/** Counter to send with the next batch. */
+export interface Counter {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+}
+
+/** Track of the agent's own counters: above any thread or stream of a file. */
+const hostTrack = 2 ** 30;
+
+export class RankSession {
+  readonly options: ResolvedOptions;
+  readonly pid: number;
+  readonly incarnation = newIncarnation();
+  /** Identity of the clock, and that clock now, ns. */
+  readonly host: string;
+  readonly now: () => bigint;
+  readonly wallClocks: WallClocks;
+  readonly remoteClocks: RemoteClocks;
+  readonly #parts: SessionParts;
+  readonly #epochNs: bigint;
+  readonly #shipper: Shipper;
+  readonly #clocks: ClockRows;
+  readonly #builder = new BatchBuilder();
+  readonly #tracks = new SourceTracks();
+  readonly #recorded = noneRecorded();
+  readonly #timer: NodeJS.Timeout;
+  #sequence = 0;
+  #watermark = 0;
+  #cut = 0;
+  #lost = 0;
+  #closed = false;
+
+  /** Opens the spool and begins to send. Throws SdkError `spool_unusable`. */
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+    const { options, pid, notice } = parts;
+    this.options = options;
+    this.pid = pid;
+    this.wallClocks = parts.wallClocks;
+    const { host, now } = hostClock(options.testClock);
+    this.host = host;
+    this.now = now;
+    this.remoteClocks = new RemoteClocks(host);
+    this.#epochNs = now();
+    this.#clocks = new ClockRows(this.#epochNs, now);
+    const identity = { run: options.run, rank: options.rank, incarnation: this.incarnation, host };
+    const control = guarded('hearing of the service', (message: ControlMessage) => {
+      if (message.type === 'flush' && !this.#closed) this.flush();
+      else parts.control(message);
+    });
+    this.#shipper = openShipper(options, identity, { control, notice: (line) => notice(`rank ${options.rank}: ${line}`) });
+    this.#timer = setInterval(
+      guarded('sending a heartbeat', () => this.flush()),
+      limits.heartbeatMs,
+    );
+    this.flush();
+  }
+
+  /** Whether anything was lost on the way: batches that found no room, and parts of files that fit no batch. */
+  get lost(): number {
+    return this.#lost + this.#shipper.droppedBatches;
+  }
+
+  /** RankTime, ns, of a time of the host's clock. */
+  rankTimeOf(hostNs: bigint): number {
+    return Number(hostNs - this.#epochNs);
+  }
+
+  addFact(key: string, value: string): void {
+    this.#builder.append('metadata', { key: this.#builder.string(key), value: this.#builder.string(value) });
+  }
+
+  addCounters(counters: readonly Counter[]): void {
+    const time = this.rankTimeOf(this.now());
+    for (const { name, unit, value } of counters) {
+      this.#builder.append('counters', {
+        time,
+        track: hostTrack,
+        name: this.#builder.string(name),
+        unit: this.#builder.string(unit),
+        value,
+      });
+      this.#recorded.counter++;
+    }
+  }
+
+  /** Sends what there is, with the clocks. */
+  flush(): void {
+    if (this.#closed) return;
+    const samples = this.#shipper.takeClockSamples();
+    this.remoteClocks.add(samples);
+    const reading = this.#clocks.add(this.#builder, samples);
+    // A service that starts later, or reads only the newest batches, learns them, too.
+    if (reading !== undefined) {
+      for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
+    }
+    this.#send(this.#encoded(), undefined, false);
+  }
+
+  /**
+   * Sends a file's events as detail of this rank. `unixNs`: a wall time in the file. `filesAfter`, `cutOf` as in `KinetoPart`. Gives other work its
+   * turn between batches; resolves once all of it is in the spool or sent.
+   */
+  async shipFile(name: string, table: KinetoTable, unixNs: bigint, filesAfter: number, cutOf?: CutOf): Promise<void> {
+    const { run, rank, worldSize } = this.options;
+    const clock = { host: this.host, epochNs: this.#epochNs, aheadNs: this.wallClocks.aheadAt(unixNs) };
+    const owner = { run, rank, worldSize, incarnation: this.incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
+    for (const { body, since, counts, cut, lost } of fileBodies(name, table, owner)) {
+      if (this.#closed) return;
+      for (const kind of Object.keys(counts) as (keyof RecordedCounts)[]) this.#recorded[kind] += counts[kind];
+      this.#cut += cut;
+      this.#lost += lost;
+      this.#send(body, since, false);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** Resolves once everything is acknowledged; false after `deadlineMs`. */
+  drained(deadlineMs: number): Promise<boolean> {
+    return this.#shipper.drained(deadlineMs);
+  }
+
+  /** Ends the session. `ended`: the rank ended in good order, as far as one can see; otherwise it falls silent. */
+  async close(ended: boolean): Promise<void> {
+    if (this.#closed) return;
+    clearInterval(this.#timer);
+    if (ended) {
+      this.addFact(recordedKey, JSON.stringify(this.#recorded));
+      this.#send(this.#encoded(), undefined, true);
+    } else this.flush();
+    this.#closed = true;
+    await this.#shipper.drained(limits.exitDeadlineMs);
+    await this.#shipper.close();
+  }
+
+  #encoded(): EncodedBody {
+    if (this.#builder.tables.counters.length > 0) {
+      this.#builder.append('tracks', {
+        track: hostTrack,
+        kind: this.#builder.string('thread'),
+        name: this.#builder.string('host'),
+        tid: 0,
+      });
+    }
+    return encodeBody(this.#builder.take(), (body) => deflateRawSync(body));
+  }
+
+  #send(body: EncodedBody, since: number | undefined, last: boolean): void {
+    const { run, rank, worldSize } = this.options;
+    if (since === undefined) this.#watermark = this.rankTimeOf(this.now());
+    const header: BatchHeader = {
+      run,
+      rank,
+      worldSize,
+      incarnation: this.incarnation,
+      sequence: this.#sequence++,
+      host: this.host,
+      hostName: hostname().slice(0, protocolLimits.hostCharsMax) || 'unknown',
+      pid: this.pid,
+      epoch: `${this.#epochNs}`,
+      watermark: rankTime(this.#watermark),
+      since: since === undefined ? undefined : rankTime(Math.min(since, this.#watermark)),
+      last,
+      dropped: { events: this.#lost, arguments: this.#cut, names: 0, batches: this.#shipper.droppedBatches },
+    };
+    this.#shipper.ship(encodeBatchOf(header, body), batchId(header), last);
+  }
+}

@@ -1,0 +1,32 @@
+// `ranktrace agent`: one process a host beside PyTorch ranks, until Ctrl-C.
+
+import { startAgent } from '@ranktrace/agent';
+import type { StepRange } from '@ranktrace/trace/blame';
+import { CliError } from '../terminal/errors.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { say } from '../terminal/output.ts';
+
+export interface AgentArguments {
+  readonly url?: string;
+  readonly run?: string;
+  readonly ranks?: readonly StepRange[];
+  readonly socketDir?: string;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+export async function agent({ url, run, ranks, socketDir, environment }: AgentArguments): Promise<number> {
+  using interrupt = abortOnInterrupt();
+  const destination = url ?? environment.RANKTRACE_URL;
+  if (!destination && !environment.RANKTRACE_NATS_SERVERS)
+    throw new CliError('bad_usage', 'agent needs --url (or RANKTRACE_URL): ws://HOST:PORT of ranktrace serve, or nats://HOST:PORT');
+  await using started = await startAgent({
+    environment: { ...environment, ...(destination && { RANKTRACE_URL: destination }) },
+    run,
+    isWanted: (rank) => ranks === undefined || ranks.some(({ first, last }) => rank >= first && rank <= last),
+    socketFolder: socketDir ?? (environment.KINETO_IPC_SOCKET_DIR || undefined),
+    notice: say,
+  });
+  if (started.capturesOnDemand) say('answers PyTorch processes of this host that were started with KINETO_USE_DAEMON=1; Ctrl-C ends it');
+  await interrupt.asked;
+  return 0;
+}
