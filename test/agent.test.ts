@@ -58,7 +58,11 @@ function startRank(rank: number, { worldSize, folder, mode = 'normal', daemon = 
     ...{ KINETO_IPC_SOCKET_DIR: at(folder), TMPDIR: at('tmp'), MODE: mode },
     ...(daemon && { KINETO_USE_DAEMON: '1' }),
   };
-  const child = startProgram(process.env.PYTHON_BIN ?? 'python3', ['-I', 'test/programs/kineto_rank.py'], { cwd: repository, env, ownGroup: false });
+  const child = startProgram(process.env.PYTHON_BIN ?? 'python3', ['-I', 'test/programs/kineto_rank.py'], {
+    cwd: repository,
+    env,
+    ownGroup: false,
+  });
   started.push(child);
   return child;
 }

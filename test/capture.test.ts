@@ -78,8 +78,18 @@ function read(path: string): Captured {
 
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
+type StepsResult = CaptureResult & { readonly fromStep: number; readonly toStep: number };
+
+/** A capture of steps, as ranks of the SDK record them. */
+async function captureSteps(aggregator: Aggregator, ...[run, request]: Parameters<Aggregator['captureSteps']>): Promise<StepsResult> {
+  const result = await aggregator.captureSteps(run, request);
+  const { fromStep, toStep } = result;
+  if (fromStep === undefined || toStep === undefined) throw new Error('A window of time was captured, no steps');
+  return { ...result, fromStep, toStep };
+}
+
 /** The trace has these steps of these ranks at full detail, and no others. */
-function expectWhole({ path, fromStep, toStep }: CaptureResult, of: readonly number[]): void {
+function expectWhole({ path, fromStep, toStep }: StepsResult, of: readonly number[]): void {
   const { steps, detailed, names } = read(path);
   const wanted = new Map(of.map((rank) => [rank, numbers(fromStep, toStep)]));
   expect(steps).toEqual(wanted);
@@ -91,7 +101,7 @@ describe('over WebSocket', () => {
   test('four ranks record the same steps; one that was stopped is named and not waited for', { timeout: 90_000 }, async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 4);
-    const all = await aggregator.captureSteps(run, { steps: 10 });
+    const all = await captureSteps(aggregator, run, { steps: 10 });
     expect(all).toMatchObject({ run, ranks: [0, 1, 2, 3], late: [], dead: [], notes: [], toStep: all.fromStep + 9 });
     expectWhole(all, [0, 1, 2, 3]);
     // Perfetto reads it without a complaint, flows between the ranks included.
@@ -112,7 +122,7 @@ describe('over WebSocket', () => {
 
     ranks[2]?.child.kill('SIGSTOP');
     const before = performance.now();
-    const without = await aggregator.captureSteps(run, { steps: 10 });
+    const without = await captureSteps(aggregator, run, { steps: 10 });
     expect(performance.now() - before).toBeLessThan(30_000);
     expect(without).toMatchObject({ ranks: [0, 1, 3], late: [], dead: [2] });
     expect(without.notes).toEqual([expect.stringMatching(/^rank 2 says nothing for \d+ s, since step \d+$/)]);
@@ -122,7 +132,7 @@ describe('over WebSocket', () => {
     ranks[2]?.child.kill('SIGCONT');
     ranks[1]?.child.kill('SIGKILL');
     await ranks[1]?.ended;
-    const again = await aggregator.captureSteps(run, { fromStep: newest(aggregator, 0) + 300, steps: 3 });
+    const again = await captureSteps(aggregator, run, { fromStep: newest(aggregator, 0) + 300, steps: 3 });
     expect(again).toMatchObject({ dead: [1] });
     expect(again.ranks).toEqual(expect.arrayContaining([0, 3]));
     const { detailed } = read(again.path);
@@ -134,14 +144,14 @@ describe('over WebSocket', () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 2, ['test/programs/steps.mjs', '600', '10'], { RANKTRACE_FLIGHT_RECORDER_STEPS: '300' });
     const onset = Math.min(newest(aggregator, 0), newest(aggregator, 1)) - 5;
-    const captured = await aggregator.captureSteps(run, { steps: 4, pull: { fromStep: onset, toStep: onset + 3 } });
+    const captured = await captureSteps(aggregator, run, { steps: 4, pull: { fromStep: onset, toStep: onset + 3 } });
     expect(captured).toMatchObject({ ranks: [0, 1], late: [], dead: [] });
     const wanted = [...numbers(onset, onset + 3), ...numbers(captured.fromStep, captured.toStep)];
     const { steps, detailed } = read(captured.path);
     for (const rank of [0, 1]) expect([steps.get(rank), detailed.get(rank)]).toEqual([wanted, wanted]);
 
     // Requested when they were over.
-    const late = await aggregator.captureSteps(run, { fromStep: captured.fromStep - 8, steps: 4 });
+    const late = await captureSteps(aggregator, run, { fromStep: captured.fromStep - 8, steps: 4 });
     expect(late).toMatchObject({ ranks: [0, 1], late: [] });
     expectWhole(late, [0, 1]);
 
@@ -168,7 +178,7 @@ describe('over WebSocket', () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 2, ['--input-type=module', '-e', program], { RANKTRACE_FLIGHT_RECORDER_STEPS: '10' });
     while (newest(aggregator, 1) < newest(aggregator, 0) + 200) await wait(50);
-    const captured = await aggregator.captureSteps(run, {
+    const captured = await captureSteps(aggregator, run, {
       fromStep: newest(aggregator, 0) + 60,
       steps: 5,
       pull: { fromStep: 1, toStep: 2 },
@@ -199,7 +209,7 @@ describe('over WebSocket', () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 2, ['--input-type=module', '-e', program]);
     while (newest(aggregator, 0) < 59 || newest(aggregator, 1) < 59) await wait(50);
-    const captured = await aggregator.captureSteps(run, { fromStep: 55, steps: 20 });
+    const captured = await captureSteps(aggregator, run, { fromStep: 55, steps: 20 });
     const notes = ['rank 0 is stuck after step 59', 'rank 1 is stuck after step 59'];
     expect(captured).toMatchObject({ ranks: [], late: [0, 1], dead: [], notes });
     const { steps, detailed, names } = read(captured.path);
@@ -232,7 +242,7 @@ describe('over WebSocket', () => {
       console.log(active.join(' '));`;
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 1, ['--input-type=module', '-e', program]);
-    const captured = await aggregator.captureSteps(run, { fromStep: 175, steps: 30 });
+    const captured = await captureSteps(aggregator, run, { fromStep: 175, steps: 30 });
     expect(captured).toMatchObject({ ranks: [0], late: [], dead: [] });
     expect(read(captured.path).detailed).toEqual(new Map([[0, numbers(175, 204)]]));
     expect(await ranks[0]?.ended).toMatchObject({ code: 0, output: expect.stringContaining(Array(20).fill('8').join(' ')) });
@@ -255,7 +265,7 @@ test('over NATS, the ranks that the run has are asked', async () => {
   await using server = await startNatsServer();
   await using aggregator = await startAggregator({ out: join(directory, 'out'), nats: { servers: [server.url] } });
   await train(aggregator, 2, undefined, { RANKTRACE_URL: server.url });
-  const captured = await aggregator.captureSteps(run, { steps: 10 });
+  const captured = await captureSteps(aggregator, run, { steps: 10 });
   expect(captured).toMatchObject({ ranks: [0, 1], late: [], dead: [] });
   expectWhole(captured, [0, 1]);
 });
@@ -274,7 +284,7 @@ describe('ranktrace capture', () => {
     ranks[1]?.child.kill('SIGKILL');
     const at = newest(aggregator, 0) + 1000;
     const data = await runCommand([...command, '--at-step', `${at}`, '--run', run, '--json'], { RANKTRACE_TOKEN: 'secret' });
-    const result = JSON.parse(data.stdout) as CaptureResult;
+    const result = JSON.parse(data.stdout) as StepsResult;
     expect([data.code, result.fromStep, result.toStep, result.ranks, result.dead]).toEqual([1, at, at + 4, [0], [1]]);
     expectWhole(result, [0]);
   });

@@ -13,11 +13,13 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   sdk: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
   aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'prom-client', 'ws', 'yaml', 'zod', node],
   viewer: ['@ranktrace/protocol', 'preact', '@preact/signals', 'uplot'],
+  agent: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/sdk', 'koffi', node],
   cli: [
     '@ranktrace/protocol',
     '@ranktrace/trace',
     '@ranktrace/sdk',
     '@ranktrace/aggregator',
+    '@ranktrace/agent',
     '@ranktrace/viewer',
     'commander',
     'cli-progress',
@@ -45,6 +47,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample'], ['thread'], ['profile']],
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],
+  agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture']],
   cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
 };
 
@@ -108,7 +111,8 @@ describe('imports', () => {
     const manifest = JSON.parse(read(`packages/${name}/package.json`)) as Record<string, Record<string, string> | undefined>;
     // Bundled dependencies are not installed with the package.
     const bundled = exists(`packages/${name}/vite.config.ts`) ? Object.keys(manifest.devDependencies ?? {}) : [];
-    const declared = new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {}), ...bundled]);
+    const kinds = ['dependencies', 'peerDependencies', 'optionalDependencies'];
+    const declared = new Set([...kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {})), ...bundled]);
     const wrong = violations(sourcesOf(name), (text) =>
       importsOf(text).filter((specifier) => !/^\.|^node:/.test(specifier) && !declared.has(importedPackage(specifier))),
     );

@@ -74,11 +74,20 @@ export class KinetoDaemon {
 
   #take({ bytes, isCut, from, pid, uid }: Datagram): void {
     const message = isCut || from.length === 0 ? undefined : decodeFabricMessage(bytes);
-    if (message === undefined) return this.#refuse('malformed');
+    if (message === undefined) {
+      this.#refuse('malformed');
+      return;
+    }
     const asked = this.#askedBy(pid);
-    if (asked === undefined) return this.#refuse('tooMany');
+    if (asked === undefined) {
+      this.#refuse('tooMany');
+      return;
+    }
     const claimed = message.type === 'ctxt' ? message.pid : (message.pids[0] as number);
-    if (!isSender(claimed, pid, asked)) return this.#refuse('forged');
+    if (!isSender(claimed, pid, asked)) {
+      this.#refuse('forged');
+      return;
+    }
     this.answered++;
     if (message.type === 'ctxt') {
       this.#socket.send(encodeFabricMessage('ctxt', Uint8Array.of(1, 0, 0, 0)), from);

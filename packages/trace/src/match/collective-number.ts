@@ -47,7 +47,9 @@ export function collectiveNumber(sequence: number): string {
 
 /** A collective in words: `all_reduce 7 of group dp`, or `all_reduce of group dp, 10th from the end`. */
 export const collectiveText = (op: string, group: string, sequence: number): string =>
-  placeAtCut(sequence) === undefined && countedPlace(sequence) === undefined ? `${op} ${sequence} of group ${group}` : `${op} of group ${group}${collectiveNumber(sequence)}`;
+  placeAtCut(sequence) === undefined && countedPlace(sequence) === undefined
+    ? `${op} ${sequence} of group ${group}`
+    : `${op} of group ${group}${collectiveNumber(sequence)}`;
 
 /** The place of a collective counted from the end of a window: 1 for the last one of the window, window 0 for the last one; undefined for any other. */
 export function countedPlace(sequence: number): { readonly window: number; readonly place: number } | undefined {
