@@ -293,7 +293,7 @@ describe('ranktrace capture', () => {
     [['--steps', '5', '--url', 'http://127.0.0.1:1'], 'No service answers at http://127.0.0.1:1'],
     [['--steps', '5', '--url', 'localhost'], '--url must be where a service listens'],
     [['--steps', '0'], 'It must be a whole number from 1'],
-    [[], "required option '--steps <n>'"],
+    [[], 'capture needs either --steps or --seconds'],
   ] as const)('%j is refused', async ([args, why]) => {
     const { code, stdout, stderr } = await runCommand(['capture', ...args]);
     expect([code, stdout]).toEqual([2, '']);

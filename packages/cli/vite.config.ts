@@ -12,6 +12,8 @@ export default defineConfig({
     // The command carries code of other packages, and so their licenses.
     license: { fileName: 'licenses.txt' },
     reportCompressedSize: false,
+    // Transports of the SDK are imported when they are needed: here they lie in the same file.
+    rolldownOptions: { output: { codeSplitting: false } },
   },
   ssr: {
     // All but msgpackr and koffi, which look for their native parts beside their own files.

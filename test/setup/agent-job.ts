@@ -1,0 +1,109 @@
+// A service, agents and ranks of one job in a temporary directory, for tests of `ranktrace agent`. Disposing ends all of them.
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { LiveMessage } from '@ranktrace/protocol';
+import { type CommandResult, repository, runCommand, type StartedCommand, startCommand, startProgram } from './ranktrace-command.ts';
+import { freePort } from './server-process.ts';
+
+/** The collectives of one group and operation in a report. */
+export interface ReportedCollectives {
+  readonly ranks: number;
+  readonly count: number;
+  readonly incomplete: number;
+  /** Left before the last rank had entered. */
+  readonly violations: number;
+}
+
+export class AgentJob implements AsyncDisposable {
+  readonly run = 'torch-job';
+  readonly port: number;
+  readonly #directory = mkdtempSync(join(tmpdir(), 'ranktrace-agent-'));
+  readonly #started: StartedCommand[] = [];
+
+  private constructor(port: number) {
+    this.port = port;
+    mkdirSync(this.at('tmp'));
+  }
+
+  /** With a service that takes these options, too. */
+  static async start(...options: readonly string[]): Promise<AgentJob> {
+    const job = new AgentJob(await freePort());
+    const serving = startCommand(['serve', '--listen', `127.0.0.1:${job.port}`, '--out', job.at('out'), ...options]);
+    job.#started.push(serving);
+    await serving.said('listening on http');
+    return job;
+  }
+
+  at(...parts: string[]): string {
+    return join(this.#directory, ...parts);
+  }
+
+  get address(): string {
+    return `ws://127.0.0.1:${this.port}`;
+  }
+
+  /** An agent for these ranks, with a socket folder of its own. */
+  async agent(url: string, folder: string, ranks: string, environment: Record<string, string> = {}): Promise<StartedCommand> {
+    mkdirSync(this.at(folder), { recursive: true });
+    const options = ['--url', url, '--run', this.run, '--ranks', ranks, '--socket-dir', this.at(folder)];
+    const agent = startCommand(['agent', ...options], { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...environment });
+    this.#started.push(agent);
+    await agent.said('answers PyTorch processes');
+    return agent;
+  }
+
+  /** A rank's process; without `daemon` it does not ask. */
+  rank(
+    rank: number,
+    worldSize: number,
+    [python, ...program]: readonly [string, ...string[]],
+    {
+      folder = 'socket',
+      daemon = true,
+      environment = {},
+    }: { folder?: string; daemon?: boolean; environment?: Record<string, string> } = {},
+  ): StartedCommand {
+    const env = {
+      ...process.env,
+      ...{ RANK: `${rank}`, LOCAL_RANK: `${rank}`, WORLD_SIZE: `${worldSize}`, MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29500' },
+      ...{ KINETO_IPC_SOCKET_DIR: this.at(folder), TMPDIR: this.at('tmp'), ...environment },
+      ...(daemon && { KINETO_USE_DAEMON: '1' }),
+    };
+    const started = startProgram(python, program, { cwd: repository, env, ownGroup: false });
+    this.#started.push(started);
+    return started;
+  }
+
+  capture(...options: readonly string[]): Promise<CommandResult> {
+    return runCommand(['capture', '--url', `http://127.0.0.1:${this.port}`, '--run', this.run, '--json', ...options]);
+  }
+
+  /** The ranks that the service knows. */
+  async ranks(): Promise<LiveMessage['runs'][number]['ranks']> {
+    const { runs } = (await (await fetch(`http://127.0.0.1:${this.port}/status`)).json()) as LiveMessage;
+    return runs.find(({ run }) => run === this.run)?.ranks ?? [];
+  }
+
+  async untilRanks(isSo: (ranks: LiveMessage['runs'][number]['ranks']) => boolean): Promise<void> {
+    while (!isSo(await this.ranks())) await wait(50);
+  }
+
+  /** The collectives of a trace, by the report about it. */
+  async collectivesOf(path: string): Promise<ReportedCollectives | undefined> {
+    const { stdout } = await runCommand(['report', path, '--json']);
+    return (JSON.parse(stdout) as { collectives: { collectives: ReportedCollectives[] } }).collectives.collectives[0];
+  }
+
+  report(): Promise<CommandResult> {
+    return runCommand(['report', this.at('out'), '--run', this.run]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { child } of this.#started) child.kill('SIGKILL');
+    await Promise.all(this.#started.map(({ ended }) => ended));
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
