@@ -8,6 +8,7 @@
 #          link        puts a link to a file of the user's where its file should be
 #          huge        writes a file that is larger than any trace
 #
+# It asks every ASK_S seconds; Kineto does every 5.
 # Collectives end at the same true moments on all ranks; each rank's window ends a few collectives earlier than the one before, as windows of time do.
 
 import json, os, signal, socket, struct, sys, time, uuid
@@ -88,4 +89,4 @@ while True:
     config = '' if waits else ask()
     if config:
         record(config)
-    time.sleep(0.3)
+    time.sleep(float(os.environ.get('ASK_S', '0.5')))

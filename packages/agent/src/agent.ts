@@ -4,7 +4,7 @@
 //   Kineto's requests ───► work of that rank's windows
 
 import { recorderKey } from '@ranktrace/protocol';
-import { guarded, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
+import { guarded, type HostClock, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
 import { RankWindows } from './capture/rank-windows.ts';
 import { KinetoDaemon } from './kineto/kineto-daemon.ts';
 import { daemonAddress } from './kineto/socket-address.ts';
@@ -14,7 +14,7 @@ import { processLife } from './ranks/process-table.ts';
 import type { Environment } from './ranks/rank-environment.ts';
 import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
 import { HostSamples } from './ship/host-samples.ts';
-import { WallClocks } from './ship/host-time.ts';
+import { RemoteClocks, WallClocks } from './ship/host-time.ts';
 import { RankSession } from './ship/rank-session.ts';
 
 export interface AgentOptions {
@@ -56,6 +56,9 @@ class HostAgent implements Agent {
   readonly #options: AgentOptions;
   readonly #finder: RankFinder;
   readonly #wallClocks: WallClocks;
+  readonly #clock: HostClock;
+  /** By run. */
+  readonly #remoteClocks = new Map<string, RemoteClocks>();
   readonly #ranks = new Map<SeenRank, RecordedRank>();
   readonly #closing = new Set<Promise<void>>();
   #daemon: KinetoDaemon | undefined;
@@ -65,7 +68,8 @@ class HostAgent implements Agent {
   constructor(options: AgentOptions) {
     this.#options = options;
     const { environment, run, socketFolder, notice } = options;
-    this.#wallClocks = new WallClocks(hostClock(resolveOptions({}, environment).testClock).now);
+    this.#clock = hostClock(resolveOptions({}, environment).testClock);
+    this.#wallClocks = new WallClocks(this.#clock.now);
     this.#finder = new RankFinder({
       environment,
       run,
@@ -141,6 +145,7 @@ class HostAgent implements Agent {
         options,
         pid: seen.life.pid,
         wallClocks: this.#wallClocks,
+        remoteClocks: this.#remoteClocksOf(run),
         facts: { [recorderKey]: 'kineto' },
         control: (message) => {
           if (message.type === 'record_window') windows.request(message);
@@ -155,10 +160,24 @@ class HostAgent implements Agent {
         notice,
       });
       this.#ranks.set(seen, { seen, session, windows, goneAt: undefined });
+      this.#choosePinger(run);
       notice(`rank ${rank} of ${worldSize} of run "${run}": process ${seen.life.pid}, local rank ${localRank}`);
     } catch (error) {
       notice(`rank ${rank} of run "${run}" cannot be recorded: ${reasonOf(error)}`);
     }
+  }
+
+  #remoteClocksOf(run: string): RemoteClocks {
+    const clocks = this.#remoteClocks.get(run) ?? new RemoteClocks(this.#clock.host);
+    this.#remoteClocks.set(run, clocks);
+    return clocks;
+  }
+
+  /** All ranks of a host have one clock: the first of a run asks for the service's. */
+  #choosePinger(run: string): void {
+    const ofRun = [...this.#ranks.values()].filter(({ session }) => session.options.run === run);
+    for (const [index, { session }] of ofRun.entries()) session.pings = index === 0;
+    if (ofRun.length === 0) this.#remoteClocks.delete(run);
   }
 
   #gone(seen: SeenRank): void {
@@ -191,5 +210,6 @@ class HostAgent implements Agent {
       .then(() => recorded.session.close(ended))
       .finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
+    this.#choosePinger(run);
   }
 }

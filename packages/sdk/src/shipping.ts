@@ -4,7 +4,7 @@
 export { BatchBuilder, noneRecorded, type RecordedCounts } from './collect/batch-builder.ts';
 export { ClockRows } from './collect/clock-rows.ts';
 export { SdkError } from './model/errors.ts';
-export { hostClock } from './model/host-clock.ts';
+export { type HostClock, hostClock } from './model/host-clock.ts';
 export { newIncarnation } from './model/incarnation.ts';
 export { type ProfileOptions, type ResolvedOptions, resolveOptions } from './model/options.ts';
 export { guarded, reasonOf } from './process/guarded.ts';

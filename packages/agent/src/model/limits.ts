@@ -36,9 +36,9 @@ export const agentLimits = {
   endTogetherMs: 5000,
 
   /** A rank without news sends a batch this often. */
-  heartbeatMs: 1000,
+  heartbeatMs: 2000,
   /** Interval between two readings of the wall clock beside the monotonic one. */
-  wallClockIntervalMs: 2000,
+  wallClockIntervalMs: 5000,
   /** What a wall clock is assumed to be slewed by, to weigh an old exact reading against a new one that was interrupted. */
   wallClockDriftPpm: 20,
   /** Readings of the wall clock that are kept, to find the one nearest to a window. */
@@ -46,7 +46,7 @@ export const agentLimits = {
   /** Clock samples that are kept to find the offset to the aggregator; the oldest go first. */
   clockSamplesKept: 64,
   /** Interval between two samples of host and devices. */
-  sampleIntervalMs: 1000,
+  sampleIntervalMs: 2000,
   /** Time to send the last batches when the agent ends. */
   exitDeadlineMs: 3000,
 

@@ -35,14 +35,15 @@ import {
 import { type CutOf, type KinetoTable, SourceTracks } from '@ranktrace/trace/torch';
 import { agentLimits as limits } from '../model/limits.ts';
 import { fileBodies } from './file-bodies.ts';
-import { RemoteClocks, type WallClocks } from './host-time.ts';
+import type { RemoteClocks, WallClocks } from './host-time.ts';
 
 export interface SessionParts {
   readonly options: ResolvedOptions;
   /** Process of the rank. */
   readonly pid: number;
-  /** Of this host, for all of its ranks. */
+  /** Of this host, for all of its ranks; and against the service of their run. */
   readonly wallClocks: WallClocks;
+  readonly remoteClocks: RemoteClocks;
   /** Facts of the rank, sent with its first batch and now and then again. */
   readonly facts: Readonly<Record<string, string>>;
   readonly control: (message: ControlMessage) => void;
@@ -92,7 +93,7 @@ export class RankSession {
     const { host, now } = hostClock(options.testClock);
     this.host = host;
     this.now = now;
-    this.remoteClocks = new RemoteClocks(host);
+    this.remoteClocks = parts.remoteClocks;
     this.#epochNs = now();
     this.#clocks = new ClockRows(this.#epochNs, now);
     const identity = { run: options.run, rank: options.rank, incarnation: this.incarnation, host };
@@ -116,6 +117,11 @@ export class RankSession {
   /** RankTime, ns, of a time of the host's clock. */
   rankTimeOf(hostNs: bigint): number {
     return Number(hostNs - this.#epochNs);
+  }
+
+  /** Whether this session asks for the service's clock: one of a host is enough. */
+  set pings(on: boolean) {
+    this.#shipper.setPings(on);
   }
 
   addFact(key: string, value: string): void {

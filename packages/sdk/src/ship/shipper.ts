@@ -33,6 +33,8 @@ export interface Shipper {
   readonly isShort: boolean;
   /** Samples since the last call; none without an aggregator. */
   takeClockSamples(): ClockSample[];
+  /** Whether to ask for the aggregator's clock, as is the default: of several ranks in one process, one is enough. */
+  setPings(on: boolean): void;
   /** Batches that found the spool full, were refused, or could not be read back; since this shipper opened. */
   readonly droppedBatches: number;
   /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
@@ -120,6 +122,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   #up = false;
   /** Reasons for being away that were reported since a batch was last settled. */
   readonly #awayReported = new Set<string>();
+  #pings = true;
   #pumping = false;
   #hurries = false;
   #closed = false;
@@ -182,6 +185,13 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return this.#pinger?.take() ?? [];
   }
 
+  setPings(on: boolean): void {
+    if (on === this.#pings) return;
+    this.#pings = on;
+    if (on && this.#up) this.#pinger?.start();
+    if (!on) this.#pinger?.stop();
+  }
+
   async drained(deadlineMs: number): Promise<boolean> {
     this.#pump();
     if (this.#isDrained() || (this.#hurries && !this.#up)) return this.#isDrained();
@@ -225,7 +235,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     if (this.#closed) return;
     this.#up = true;
     this.#next = 0;
-    this.#pinger?.start();
+    if (this.#pings) this.#pinger?.start();
     this.#pump();
   }
 
