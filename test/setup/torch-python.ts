@@ -7,14 +7,8 @@ import { repository } from './ranktrace-command.ts';
 
 /** Path of the interpreter, and torch's version; undefined where there is none. Takes seconds: it loads torch. */
 export function findTorch(): { readonly python: string; readonly version: string } | undefined {
-  const folders = [repository, join(repository, '..')].flatMap((folder) =>
-    ['.venv', 'venv', 'venv-torch'].map((name) => join(folder, name)),
-  );
-  const candidates = [
-    process.env.RANKTRACE_TORCH_PYTHON,
-    ...folders.map((folder) => join(folder, 'bin', 'python')),
-    process.env.PYTHON_BIN ?? 'python3',
-  ];
+  const own = ['.venv', 'venv'].map((folder) => join(repository, folder, 'bin', 'python'));
+  const candidates = [process.env.RANKTRACE_TORCH_PYTHON, ...own, process.env.PYTHON_BIN ?? 'python3'];
   for (const python of candidates) {
     if (!python || (python.includes('/') && !existsSync(python))) continue;
     const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], { encoding: 'utf8', timeout: 60_000 });

@@ -40,6 +40,7 @@ class Rig {
         return true;
       },
       takeClockSamples: () => [],
+      setPings: () => {},
       isShort: false,
       droppedBatches: 0,
       drained: async () => true,

@@ -67,6 +67,7 @@ test('epoch, events, counters and wall clock readings of a batch are on it, to t
         return true;
       },
       takeClockSamples: () => [],
+      setPings: () => {},
       isShort: false,
       droppedBatches: 0,
       drained: async () => true,
