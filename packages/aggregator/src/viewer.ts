@@ -3,6 +3,7 @@
 import { HttpService, type ListenOptions } from './http/http-service.ts';
 import type { AccessTokens } from './http/page-access.ts';
 import { AggregatorError } from './model/errors.ts';
+import { limits } from './model/limits.ts';
 import { FileRuns, type ViewInput } from './view/view-runs.ts';
 
 export interface ViewerOptions {
@@ -22,7 +23,7 @@ export interface ViewerOptions {
 export interface Viewer extends AsyncDisposable {
   /** `http://<host>:<port>` */
   readonly address: string;
-  /** Resolves when all inputs are indexed. Pages may open before: they fill meanwhile. */
+  /** Resolves when the inputs are indexed, the first `viewRunsMax` of them if there are more. Pages may open before: they fill meanwhile. */
   readonly indexed: Promise<void>;
 }
 
@@ -51,16 +52,25 @@ export async function startViewer({
     await runs[Symbol.asyncDispose]();
     throw error;
   }
-  // Opens all runs at the start, so that the first page finds them indexed.
-  const views = await Promise.all(inputs.map(({ run }) => runs.open(run)));
+  // Opens the runs at the start, so that the first page finds them indexed.
+  const first = inputs.slice(0, limits.viewRunsMax).map(({ run }) => run);
+  const areHeld = first.length === inputs.length;
+  if (!areHeld) onNotice(`${inputs.length} runs: the first ${first.length} are indexed now, each other one when it is opened`);
+  const views = await Promise.all(first.map((run) => runs.open(run)));
   const report = (): void => {
-    const progress = inputs.map(({ run }) => runs.progress(run));
+    const progress = first.map((run) => runs.progress(run));
     onProgress?.(sumOf(progress.map(({ read }) => read)), sumOf(progress.map(({ total }) => total)));
   };
   for (const view of views) view.onGrown(report);
   return {
     address: http.address,
-    indexed: Promise.all(inputs.map(({ run }) => runs.read(run))).then(() => undefined),
+    indexed: Promise.all(
+      first.map(async (run, index) => {
+        await runs.read(run);
+        // Another run may have its place.
+        if (!areHeld) views[index]?.[Symbol.dispose]();
+      }),
+    ).then(() => undefined),
     async [Symbol.asyncDispose]() {
       await http.close();
       for (const view of views) view[Symbol.dispose]();

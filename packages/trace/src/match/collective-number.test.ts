@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { collectiveNumber, fromEnd, repetition, windowStep } from './collective-number.ts';
+import { beforeCut, collectiveNumber, fromEnd, repetition, windowStep } from './collective-number.ts';
 
 describe('the number of a collective as people read it', () => {
   test.each([
@@ -14,12 +14,15 @@ describe('the number of a collective as people read it', () => {
     [fromEnd - 121, ', 121st from the end'],
     [fromEnd - windowStep - 1, ', the last of the file before the last'],
     [fromEnd - 2 * windowStep - 4, ', 4th from the end of the 3rd last file'],
+    [fromEnd - beforeCut, ', 1st after the cut'],
+    [fromEnd - beforeCut - 1, ', 1st before the cut'],
+    [fromEnd - beforeCut + 1, ', 2nd after the cut'],
+    [fromEnd - 5 * windowStep - beforeCut - 12, ', 12th before the cut'],
     [repetition + 7, '#7, part 2'],
     [5 * repetition, '#0, part 6'],
     // Numbers chosen by a program.
     [1_795_348_897_703, '#1795348897703'],
     [fromEnd, '#4503599627370496'],
     [Number.MAX_SAFE_INTEGER, '#9007199254740991'],
-    [fromEnd - 2 ** 31, '#4503597479886848'],
   ])('%d: %s', (sequence, expected) => expect(collectiveNumber(sequence)).toBe(expected));
 });
