@@ -2,7 +2,8 @@
 //
 //   complete file ──► rank: by the file, else its name, else 0 ──► that rank's session ──► journal: began ──► batches ──► journal: shipped
 //
-// A file that another host wrote (its `host_name`) is on a wall clock that no ping compares with another: its rank is marked as unaligned.
+// A file of this host is on the host's clock, as what ranks and the agent record live. A file that another host wrote (its `host_name`), or one of before
+// this host's start, is on a wall clock that no ping compares with another: the merge says so of its rank.
 // Invariant: a file is shipped once, also across restarts (file-journal.ts).
 
 import { hostname } from 'node:os';
@@ -13,7 +14,7 @@ import { FileJournal } from './files/file-journal.ts';
 import { type CompleteFile, watchFolders } from './files/folder-watch.ts';
 import type { Environment } from './ranks/rank-environment.ts';
 import { RemoteClocks, WallClocks } from './ship/host-time.ts';
-import { type FilePart, type FilePlace, RankSession } from './ship/rank-session.ts';
+import { type FilePart, type FilePlace, RankSession, type SessionParts } from './ship/rank-session.ts';
 
 export interface WatchOptions {
   readonly folders: readonly string[];
@@ -42,7 +43,7 @@ export async function watchFiles({ folders, run, environment, notice, signal }: 
         const worldSize = Math.max(worldSizeInFile(table) ?? 1, rank + 1);
         const { first } = kinetoExtent(table);
         const begun = journal.begun(key);
-        const session = begun === undefined ? sessions.of(rank, worldSize, hostOf(table)) : sessions.resumed(begun);
+        const session = begun === undefined ? sessions.of(rank, worldSize, hostOf(table), first) : sessions.resumed(begun);
         if (begun === undefined) journal.begin(key, session.placeOf(first));
         await session.shipFile(name, table, first, partOf(table));
         if (begun !== undefined) await session.close(false);
@@ -70,6 +71,15 @@ function hostOf({ metadata }: KinetoTable): string | undefined {
   return typeof name === 'string' && name !== '' && name !== hostname() ? name : undefined;
 }
 
+interface FileSession {
+  readonly session: RankSession;
+  /** Wall time at its RankTime 0, ns since 1970. */
+  readonly unixNs: bigint;
+}
+
+/** Whether a time is exact as a double in a session that began at `unixNs`: within 26 days. */
+const isNear = (time: bigint, unixNs: bigint): boolean => time - unixNs < 2n ** 51n && unixNs - time < 2n ** 51n;
+
 /** A session for each rank whose files came, for as long as files are watched. */
 class FileSessions {
   readonly #base: ResolvedOptions;
@@ -77,8 +87,9 @@ class FileSessions {
   readonly #clock: HostClock;
   readonly #wallClocks: WallClocks;
   readonly #remoteClocks: RemoteClocks;
-  /** By rank, and by host where it is another one. */
-  readonly #sessions = new Map<string, RankSession>();
+  readonly #closing: (Promise<void> | undefined)[] = [];
+  /** By rank and host. */
+  readonly #sessions = new Map<string, FileSession>();
 
   constructor(base: ResolvedOptions, notice: (line: string) => void) {
     this.#base = base;
@@ -88,17 +99,24 @@ class FileSessions {
     this.#remoteClocks = new RemoteClocks(this.#clock.host);
   }
 
-  /** `host`: the host that wrote the rank's files, if it is not this one. */
-  of(rank: number, worldSize: number, host: string | undefined): RankSession {
-    const key = `${rank} ${host ?? ''}`;
-    let session = this.#sessions.get(key);
-    if (session === undefined) {
-      session = this.#open(rank, worldSize, { otherHost: host });
-      session.pings = host === undefined && this.#sessions.size === 0;
-      this.#sessions.set(key, session);
-    }
+  /** `otherHost`: the host that wrote the rank's files, if it is not this one. `first`: the file's first wall time, ns. */
+  of(rank: number, worldSize: number, otherHost: string | undefined, first: bigint): RankSession {
     this.#wallClocks.read();
-    return session;
+    const key = `${rank} ${otherHost ?? ''}`;
+    const known = this.#sessions.get(key);
+    if (known !== undefined && isNear(first, known.unixNs)) return known.session;
+    this.#closing.push(known?.session.close(false));
+    const opened = this.#openFor(rank, worldSize, otherHost, first);
+    opened.session.pings = otherHost === undefined && this.#sessions.size === 0;
+    this.#sessions.set(key, opened);
+    return opened.session;
+  }
+
+  #openFor(rank: number, worldSize: number, otherHost: string | undefined, first: bigint): FileSession {
+    const now = BigInt(Date.now()) * 1_000_000n;
+    const isOfClock = otherHost === undefined && isNear(first, now) && first + this.#wallClocks.aheadAt(first) > 0n;
+    const fileClock = isOfClock ? undefined : { hostName: otherHost ?? hostname(), epochNs: first };
+    return { session: this.#open(rank, worldSize, { fileClock }), unixNs: isOfClock ? now : first };
   }
 
   /** The life of an earlier process, to finish a file in it. */
@@ -107,10 +125,10 @@ class FileSessions {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled([...this.#sessions.values()].map((session) => session.close(true)));
+    await Promise.allSettled([...this.#closing, ...[...this.#sessions.values()].map(({ session }) => session.close(true))]);
   }
 
-  #open(rank: number, worldSize: number, how: { readonly otherHost?: string | undefined } | { readonly resume: FilePlace }): RankSession {
+  #open(rank: number, worldSize: number, how: Pick<SessionParts, 'fileClock' | 'resume'>): RankSession {
     const options = { ...this.#base, rank, worldSize, isRunNamed: true, notices: [] };
     const clocks = { wallClocks: this.#wallClocks, remoteClocks: this.#remoteClocks };
     return new RankSession({ options, pid: process.pid, facts: {}, ...how, ...clocks, notice: this.#notice });

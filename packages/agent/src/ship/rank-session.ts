@@ -51,6 +51,13 @@ export interface FilePlace {
   readonly tracks: ReturnType<SourceTracks['save']>;
 }
 
+/** The wall clock of files, which no pings compare with another: of another host, or of this one long ago. */
+export interface FileClock {
+  readonly hostName: string;
+  /** ns since 1970 at RankTime 0. */
+  readonly epochNs: bigint;
+}
+
 /** How a file continues a recording, as in `KinetoPart`. */
 export interface FilePart {
   readonly filesAfter: number;
@@ -67,8 +74,8 @@ export interface SessionParts {
   /** Facts of the rank, sent with its first batch and now and then again. */
   readonly facts: Readonly<Record<string, string>>;
   readonly control?: ((message: ControlMessage) => void) | undefined;
-  /** The clock of its times; default: this host's. With the wall clock of another host, which no pings compare, its name is no host of ours. */
-  readonly otherHost?: string | undefined;
+  /** The clock of its times; default: this host's. */
+  readonly fileClock?: FileClock | undefined;
   /** Goes on with a life that was cut off: sends the batches of one file again, and nothing else. */
   readonly resume?: FilePlace | undefined;
   readonly notice: (line: string) => void;
@@ -81,7 +88,7 @@ export interface Counter {
   readonly unit: string;
 }
 
-/** Identity of another host's wall clock: its monotonic clock is not known here. */
+/** Identity of a wall clock: the host's monotonic clock is not known, so it is no host of ours. */
 const wallClockOf = (host: string): string => `wall clock of ${host}`.slice(0, protocolLimits.hostCharsMax);
 
 /** Track of the agent's own counters: above any thread or stream of a file. */
@@ -121,10 +128,12 @@ export class RankSession {
     this.pid = pid;
     this.wallClocks = parts.wallClocks;
     const { host, now } = hostClock(options.testClock);
-    this.host = resume?.host ?? (parts.otherHost === undefined ? host : wallClockOf(parts.otherHost));
-    this.now = parts.otherHost === undefined ? now : () => BigInt(Date.now()) * 1_000_000n;
+    const { fileClock } = parts;
+    const opened = now();
+    this.host = resume?.host ?? (fileClock === undefined ? host : wallClockOf(fileClock.hostName));
+    this.now = fileClock === undefined ? now : () => fileClock.epochNs + now() - opened;
     this.remoteClocks = parts.remoteClocks;
-    this.#epochNs = resume === undefined ? this.now() : BigInt(resume.epochNs);
+    this.#epochNs = BigInt(resume?.epochNs ?? fileClock?.epochNs ?? opened);
     this.#sequence = resume?.sequence ?? 0;
     this.#tracks = new SourceTracks(resume?.tracks);
     this.#clocks = new ClockRows(this.#epochNs, this.now);
@@ -178,21 +187,23 @@ export class RankSession {
   /** Sends what there is, with the clocks. */
   flush(): void {
     if (this.#closed || this.#isBusy || this.#parts.resume !== undefined) return;
-    const isOwnClock = this.#parts.otherHost === undefined;
-    const samples = this.#shipper.takeClockSamples();
-    if (isOwnClock) this.remoteClocks.add(samples);
-    const reading = this.#clocks.add(this.#builder, isOwnClock ? samples : []);
-    // A service that starts later, or reads only the newest batches, learns them, too.
-    if (reading !== undefined) {
-      for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
-    }
+    if (this.#parts.fileClock === undefined) this.#addClocks();
     this.#send(this.#encoded(), undefined, false);
+  }
+
+  #addClocks(): void {
+    const samples = this.#shipper.takeClockSamples();
+    this.remoteClocks.add(samples);
+    const reading = this.#clocks.add(this.#builder, samples);
+    // A service that starts later, or reads only the newest batches, learns them, too.
+    if (reading === undefined) return;
+    for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
   }
 
   /** Where the next file with this wall time in it would stand. */
   placeOf(unixNs: bigint): FilePlace {
     const { rank, worldSize } = this.options;
-    const ahead = this.#parts.otherHost === undefined ? this.wallClocks.aheadAt(unixNs) : 0n;
+    const ahead = this.#parts.fileClock === undefined ? this.wallClocks.aheadAt(unixNs) : 0n;
     const aheadNs = this.#parts.resume?.aheadNs ?? `${ahead}`;
     const clock = { host: this.host, epochNs: `${this.#epochNs}`, aheadNs };
     return { rank, worldSize, incarnation: this.incarnation, ...clock, sequence: this.#sequence, tracks: this.#tracks.save() };
@@ -263,7 +274,7 @@ export class RankSession {
       incarnation: this.incarnation,
       sequence: this.#sequence++,
       host: this.host,
-      hostName: (this.#parts.otherHost ?? hostname()).slice(0, protocolLimits.hostCharsMax) || 'unknown',
+      hostName: (this.#parts.fileClock?.hostName ?? hostname()).slice(0, protocolLimits.hostCharsMax) || 'unknown',
       pid: this.pid,
       epoch: `${this.#epochNs}`,
       watermark: rankTime(this.#watermark),
