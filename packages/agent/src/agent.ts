@@ -152,9 +152,15 @@ class HostAgent implements Agent {
         },
         notice,
       });
+      let shipped = Promise.resolve();
       const windows = new RankWindows({
         rank: seen,
         session,
+        shipFile: (...file) => {
+          const shipping = shipped.then(() => session.shipFile(...file));
+          shipped = shipping.catch(() => {});
+          return shipping;
+        },
         whySilent: () => this.#finder.whySilent(seen),
         isAlive: () => processLife(seen.life.pid)?.start === seen.life.start,
         notice,

@@ -3,3 +3,4 @@
 export { type Agent, type AgentOptions, startAgent } from './agent.ts';
 export { type ReadKinetoOptions, readKinetoFile } from './files/read-kineto.ts';
 export { AgentError, type AgentErrorCode } from './model/errors.ts';
+export { type WatchOptions, watchFiles } from './watch.ts';

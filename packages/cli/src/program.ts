@@ -26,6 +26,7 @@ import { describeSimulate, simulate } from './commands/simulate.ts';
 import { sortKeys, table } from './commands/table.ts';
 import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
+import { watch } from './commands/watch.ts';
 import { memoryOption } from './inputs/read-memory.ts';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './options/access-options.ts';
 import { natsOptions, streamOptions } from './options/nats-options.ts';
@@ -367,6 +368,20 @@ credentials come from RANKTRACE_TOKEN and RANKTRACE_NATS_*, as for ranks. A user
       examples('ranktrace agent --url ws://head:7400', 'ranktrace agent --url nats://head:4222 --run night-42 --ranks 0-7'),
     )
     .action(async (options) => done(await agent({ ...options, environment })));
+  program
+    .command('watch')
+    .description("send torch.profiler's files into a running service as they appear, each once, as its rank's detail; until Ctrl-C")
+    .argument('<dir...>', 'folders into which ranks write their traces (.json, .json.gz), and the folders in them')
+    .option('--url <url>', 'where batches go: ws://HOST:PORT of ranktrace serve, or nats://HOST:PORT (default: RANKTRACE_URL)')
+    .addOption(new Option('--run <name>', "the run that they are of (default: the first folder's name)").argParser(runName))
+    .addHelpText(
+      'after',
+      `
+A file is read once it is complete. Its rank is in it (distributedInfo), or in its name (rank3…, worker3…), else it is 0. A restart goes on
+where it stopped: what was shipped is written down beside the spool (RANKTRACE_SPOOL_DIRECTORY).`,
+    )
+    .addHelpText('after', examples('ranktrace watch ./log --url ws://head:7400 --run night-42'))
+    .action(async (folders: string[], options) => done(await watch(folders, { ...options, environment })));
   program
     .command('alerts')
     .description('list the alerts of a service that runs, or those that a run was stored with; exit with 1 while one is firing')

@@ -27,6 +27,8 @@ export type WindowMessage = Extract<ControlMessage, { type: 'record_window' }>;
 export interface RankWindowsParts {
   readonly rank: SeenRank;
   readonly session: RankSession;
+  /** `RankSession.shipFile`, one after the other. */
+  readonly shipFile: RankSession['shipFile'];
   /** The reason why the rank has not asked, if it has not. */
   readonly whySilent: () => string;
   /** Whether the rank's process goes on. */
@@ -209,7 +211,7 @@ export class RankWindows {
       const cut = cuts.get(group);
       return cut === undefined ? undefined : cut - toWindow;
     };
-    await session.shipFile(name, table, first, windowNumbers - (window.message.id % windowNumbers), cutOf);
+    await this.#parts.shipFile(name, table, first, { filesAfter: windowNumbers - (window.message.id % windowNumbers), cutOf });
     removeTrace(folder, name);
     this.#become(window, { state: 'shipped', ...extent });
   }

@@ -37,6 +37,33 @@ import { agentLimits as limits } from '../model/limits.ts';
 import { fileBodies } from './file-bodies.ts';
 import type { RemoteClocks, WallClocks } from './host-time.ts';
 
+/** Where a file's batches stand in a life, to send the same ones again. Plain data. */
+export interface FilePlace {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly incarnation: string;
+  /** Identity of the clock; that clock, ns, at RankTime 0; and what to add to the file's wall times for it, ns. */
+  readonly host: string;
+  readonly epochNs: string;
+  readonly aheadNs: string;
+  /** Number of its first batch. */
+  readonly sequence: number;
+  readonly tracks: ReturnType<SourceTracks['save']>;
+}
+
+/** The wall clock of files, which no pings compare with another: of another host, or of this one long ago. */
+export interface FileClock {
+  readonly hostName: string;
+  /** ns since 1970 at RankTime 0. */
+  readonly epochNs: bigint;
+}
+
+/** How a file continues a recording, as in `KinetoPart`. */
+export interface FilePart {
+  readonly filesAfter: number;
+  readonly cutOf?: CutOf | undefined;
+}
+
 export interface SessionParts {
   readonly options: ResolvedOptions;
   /** Process of the rank. */
@@ -46,7 +73,11 @@ export interface SessionParts {
   readonly remoteClocks: RemoteClocks;
   /** Facts of the rank, sent with its first batch and now and then again. */
   readonly facts: Readonly<Record<string, string>>;
-  readonly control: (message: ControlMessage) => void;
+  readonly control?: ((message: ControlMessage) => void) | undefined;
+  /** The clock of its times; default: this host's. */
+  readonly fileClock?: FileClock | undefined;
+  /** Goes on with a life that was cut off: sends the batches of one file again, and nothing else. */
+  readonly resume?: FilePlace | undefined;
   readonly notice: (line: string) => void;
 }
 
@@ -57,13 +88,16 @@ export interface Counter {
   readonly unit: string;
 }
 
+/** Identity of a wall clock: the host's monotonic clock is not known, so it is no host of ours. */
+const wallClockOf = (host: string): string => `wall clock of ${host}`.slice(0, protocolLimits.hostCharsMax);
+
 /** Track of the agent's own counters: above any thread or stream of a file. */
 const hostTrack = 2 ** 30;
 
 export class RankSession {
   readonly options: ResolvedOptions;
   readonly pid: number;
-  readonly incarnation = newIncarnation();
+  readonly incarnation: string;
   /** Identity of the clock, and that clock now, ns. */
   readonly host: string;
   readonly now: () => bigint;
@@ -74,9 +108,11 @@ export class RankSession {
   readonly #shipper: Shipper;
   readonly #clocks: ClockRows;
   readonly #builder = new BatchBuilder();
-  readonly #tracks = new SourceTracks();
+  readonly #tracks: SourceTracks;
   readonly #recorded = noneRecorded();
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout | undefined;
+  /** A file's batches have numbers in a row. */
+  #isBusy = false;
   #sequence = 0;
   #watermark = 0;
   #cut = 0;
@@ -86,22 +122,28 @@ export class RankSession {
   /** Opens the spool and begins to send. Throws SdkError `spool_unusable`. */
   constructor(parts: SessionParts) {
     this.#parts = parts;
-    const { options, pid, notice } = parts;
+    const { options, pid, resume, notice } = parts;
     this.options = options;
+    this.incarnation = resume?.incarnation ?? newIncarnation();
     this.pid = pid;
     this.wallClocks = parts.wallClocks;
     const { host, now } = hostClock(options.testClock);
-    this.host = host;
-    this.now = now;
+    const { fileClock } = parts;
+    const opened = now();
+    this.host = resume?.host ?? (fileClock === undefined ? host : wallClockOf(fileClock.hostName));
+    this.now = fileClock === undefined ? now : () => fileClock.epochNs + now() - opened;
     this.remoteClocks = parts.remoteClocks;
-    this.#epochNs = now();
-    this.#clocks = new ClockRows(this.#epochNs, now);
+    this.#epochNs = BigInt(resume?.epochNs ?? fileClock?.epochNs ?? opened);
+    this.#sequence = resume?.sequence ?? 0;
+    this.#tracks = new SourceTracks(resume?.tracks);
+    this.#clocks = new ClockRows(this.#epochNs, this.now);
     const identity = { run: options.run, rank: options.rank, incarnation: this.incarnation, host };
     const control = guarded('hearing of the service', (message: ControlMessage) => {
       if (message.type === 'flush' && !this.#closed) this.flush();
-      else parts.control(message);
+      else parts.control?.(message);
     });
     this.#shipper = openShipper(options, identity, { control, notice: (line) => notice(`rank ${options.rank}: ${line}`) });
+    if (resume !== undefined) return;
     this.#timer = setInterval(
       guarded('sending a heartbeat', () => this.flush()),
       limits.heartbeatMs,
@@ -144,32 +186,50 @@ export class RankSession {
 
   /** Sends what there is, with the clocks. */
   flush(): void {
-    if (this.#closed) return;
+    if (this.#closed || this.#isBusy || this.#parts.resume !== undefined) return;
+    if (this.#parts.fileClock === undefined) this.#addClocks();
+    this.#send(this.#encoded(), undefined, false);
+  }
+
+  #addClocks(): void {
     const samples = this.#shipper.takeClockSamples();
     this.remoteClocks.add(samples);
     const reading = this.#clocks.add(this.#builder, samples);
     // A service that starts later, or reads only the newest batches, learns them, too.
-    if (reading !== undefined) {
-      for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
-    }
-    this.#send(this.#encoded(), undefined, false);
+    if (reading === undefined) return;
+    for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
+  }
+
+  /** Where the next file with this wall time in it would stand. */
+  placeOf(unixNs: bigint): FilePlace {
+    const { rank, worldSize } = this.options;
+    const ahead = this.#parts.fileClock === undefined ? this.wallClocks.aheadAt(unixNs) : 0n;
+    const aheadNs = this.#parts.resume?.aheadNs ?? `${ahead}`;
+    const clock = { host: this.host, epochNs: `${this.#epochNs}`, aheadNs };
+    return { rank, worldSize, incarnation: this.incarnation, ...clock, sequence: this.#sequence, tracks: this.#tracks.save() };
   }
 
   /**
-   * Sends a file's events as detail of this rank. `unixNs`: a wall time in the file. `filesAfter`, `cutOf` as in `KinetoPart`. Gives other work its
-   * turn between batches; resolves once all of it is in the spool or sent.
+   * Sends a file's events as detail of this rank. `unixNs`: a wall time in the file. Gives other work its turn between batches; resolves once all of it is in
+   * the spool or sent. One file at a time.
    */
-  async shipFile(name: string, table: KinetoTable, unixNs: bigint, filesAfter: number, cutOf?: CutOf): Promise<void> {
-    const { run, rank, worldSize } = this.options;
-    const clock = { host: this.host, epochNs: this.#epochNs, aheadNs: this.wallClocks.aheadAt(unixNs) };
-    const owner = { run, rank, worldSize, incarnation: this.incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
-    for (const { body, since, counts, cut, lost } of fileBodies(name, table, owner)) {
-      if (this.#closed) return;
-      for (const kind of Object.keys(counts) as (keyof RecordedCounts)[]) this.#recorded[kind] += counts[kind];
-      this.#cut += cut;
-      this.#lost += lost;
-      this.#send(body, since, false);
-      await new Promise((resolve) => setImmediate(resolve));
+  async shipFile(name: string, table: KinetoTable, unixNs: bigint, { filesAfter, cutOf }: FilePart): Promise<void> {
+    const { run } = this.options;
+    const { rank, worldSize, incarnation, host, aheadNs } = this.placeOf(unixNs);
+    const clock = { host, epochNs: this.#epochNs, aheadNs: BigInt(aheadNs) };
+    const owner = { run, rank, worldSize, incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
+    this.#isBusy = true;
+    try {
+      for (const { body, since, counts, cut, lost } of fileBodies(name, table, owner)) {
+        if (this.#closed) return;
+        for (const kind of Object.keys(counts) as (keyof RecordedCounts)[]) this.#recorded[kind] += counts[kind];
+        this.#cut += cut;
+        this.#lost += lost;
+        this.#send(body, since, false);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      this.#isBusy = false;
     }
   }
 
@@ -182,6 +242,7 @@ export class RankSession {
   async close(ended: boolean): Promise<void> {
     if (this.#closed) return;
     clearInterval(this.#timer);
+    this.#isBusy = false;
     if (ended) {
       this.addFact(recordedKey, JSON.stringify(this.#recorded));
       this.#send(this.#encoded(), undefined, true);
@@ -213,7 +274,7 @@ export class RankSession {
       incarnation: this.incarnation,
       sequence: this.#sequence++,
       host: this.host,
-      hostName: hostname().slice(0, protocolLimits.hostCharsMax) || 'unknown',
+      hostName: (this.#parts.fileClock?.hostName ?? hostname()).slice(0, protocolLimits.hostCharsMax) || 'unknown',
       pid: this.pid,
       epoch: `${this.#epochNs}`,
       watermark: rankTime(this.#watermark),

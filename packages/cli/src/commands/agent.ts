@@ -16,11 +16,9 @@ export interface AgentArguments {
 
 export async function agent({ url, run, ranks, socketDir, environment }: AgentArguments): Promise<number> {
   using interrupt = abortOnInterrupt();
-  const destination = url ?? environment.RANKTRACE_URL;
-  if (!destination && !environment.RANKTRACE_NATS_SERVERS)
-    throw new CliError('bad_usage', 'agent needs --url (or RANKTRACE_URL): ws://HOST:PORT of ranktrace serve, or nats://HOST:PORT');
+  const destination = destinationOf('agent', url, environment);
   await using started = await startAgent({
-    environment: { ...environment, ...(destination && { RANKTRACE_URL: destination }) },
+    environment: { ...environment, ...destination },
     run,
     isWanted: (rank) => ranks === undefined || ranks.some(({ first, last }) => rank >= first && rank <= last),
     socketFolder: socketDir ?? (environment.KINETO_IPC_SOCKET_DIR || undefined),
@@ -29,4 +27,12 @@ export async function agent({ url, run, ranks, socketDir, environment }: AgentAr
   if (started.capturesOnDemand) say('answers PyTorch processes of this host that were started with KINETO_USE_DAEMON=1; Ctrl-C ends it');
   await interrupt.asked;
   return 0;
+}
+
+/** The variables that say where batches go. Throws CliError `bad_usage` where nothing says it. */
+export function destinationOf(command: string, url: string | undefined, environment: NodeJS.ProcessEnv): Readonly<Record<string, string>> {
+  const destination = url ?? environment.RANKTRACE_URL;
+  if (destination) return { RANKTRACE_URL: destination };
+  if (environment.RANKTRACE_NATS_SERVERS) return {};
+  throw new CliError('bad_usage', `${command} needs --url (or RANKTRACE_URL): ws://HOST:PORT of ranktrace serve, or nats://HOST:PORT`);
 }

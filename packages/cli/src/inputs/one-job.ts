@@ -1,7 +1,7 @@
 // Checks that torch.profiler's files are of one job. Files of two jobs in one folder look like one, and a report on both would blame ranks for
 // another job's work.
 
-import type { KinetoTable } from '@ranktrace/trace/torch';
+import { distributedInfo, type KinetoTable } from '@ranktrace/trace/torch';
 
 /** The facts of a file that identify its job. */
 interface OfJob {
@@ -21,12 +21,6 @@ interface Group {
 const minuteNs = 60_000_000_000n;
 /** Ranks of one job record the same steps, so at about the same time: hosts with unset clocks are minutes apart, other jobs hours. */
 const apartNsMax = 10n * minuteNs;
-
-/** The file's metadata about its job; empty where it has none. */
-export function distributedInfo(metadata: ReadonlyMap<string, unknown>): Readonly<Record<string, unknown>> {
-  const info = metadata.get('distributedInfo');
-  return typeof info === 'object' && info !== null ? (info as Record<string, unknown>) : {};
-}
 
 /** `files` by rank, in the order in which ranks come first. */
 export function byRank<Of extends { readonly rank: number }>(files: readonly Of[]): readonly (readonly Of[])[] {

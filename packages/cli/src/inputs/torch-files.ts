@@ -1,10 +1,10 @@
 // Reads torch.profiler's files in pieces. A bad file that was named is an error; a bad file in a directory is skipped, and named on stderr with the
 // reason and its position.
 
-import { createReadStream, statSync } from 'node:fs';
-import { constants, createGunzip } from 'node:zlib';
+import { statSync } from 'node:fs';
+import { readKinetoFile } from '@ranktrace/agent';
 import { type ReadBudget, TraceError } from '@ranktrace/trace';
-import { KinetoReader, type KinetoReaderOptions, type KinetoTable } from '@ranktrace/trace/torch';
+import type { KinetoReaderOptions, KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import { type Progress, showProgress } from '../terminal/progress.ts';
@@ -56,29 +56,11 @@ const isEmpty = ({ events, instants, counters, memory, spilled }: KinetoTable): 
 
 /** Reads one file; every error begins with its name. */
 async function readTable(path: string, options: KinetoReaderOptions, progress: Progress): Promise<KinetoTable> {
-  const file = createReadStream(path, { highWaterMark: 1 << 20 });
-  const reader = new KinetoReader(options);
   try {
-    // The reader itself sees where a stream that is cut off ends: zlib would drop what it has unzipped by then.
-    const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20, finishFlush: constants.Z_SYNC_FLUSH })) : file;
-    // `pipe` does not forward errors.
-    file.on('error', (error) => text.destroy(error));
-    try {
-      for await (const chunk of text) {
-        reader.push(chunk as Buffer);
-        progress.update(file.bytesRead, 0);
-      }
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-      if (!code.startsWith('Z_')) throw error;
-      reader.stop(`its gzip stream is broken (${code})`);
-    }
-    const table = reader.finish();
+    const table = await readKinetoFile(path, { ...options, isGzip: startsAsGzip(path), onProgress: (bytes) => progress.update(bytes, 0) });
     if (table.stopped !== undefined) say(`"${path}": read only its beginning: ${table.stopped}`);
     return table;
   } catch (error) {
     throw error instanceof TraceError ? ofFile(path, error) : error;
-  } finally {
-    file.destroy();
   }
 }

@@ -13,11 +13,19 @@ import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
 import { type BatchSource, leftOutText, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { isNdtimeline } from '@ranktrace/trace/ndtimeline';
-import { type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace/torch';
+import {
+  type KinetoFile,
+  type KinetoTable,
+  kinetoExtent,
+  kinetoSources,
+  rankInFile,
+  rankInName,
+  worldSizeInFile,
+} from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
-import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
+import { byRank, whyNotOneJob } from './one-job.ts';
 import { ofFile } from './read-memory.ts';
 import { SpillFile } from './spill-file.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
@@ -110,8 +118,8 @@ function runOf(profiles: readonly TorchProfile[]): string | undefined {
 
 /** The rank of every file. */
 function ranksOf(files: readonly TorchFile[]): number[] {
-  const said = files.map(({ table }) => rankIn(table));
-  const named = files.map(({ path }, index) => said[index] ?? rankInName(path));
+  const said = files.map(({ table }) => rankInFile(table));
+  const named = files.map(({ path }, index) => said[index] ?? rankInName(basename(path)));
   const taken = new Set(named);
   const fromNames: string[] = [];
   const fromPlaces: string[] = [];
@@ -131,19 +139,6 @@ function ranksOf(files: readonly TorchFile[]): number[] {
   if (fromPlaces.length > 0) say(`rank taken from the order of the files, for neither file nor name says it: ${shortList(fromPlaces)}`);
   return ranks;
 }
-
-function rankIn({ metadata }: KinetoTable): number | undefined {
-  const { rank } = distributedInfo(metadata);
-  return isRank(rank) ? rank : undefined;
-}
-
-function rankInName(path: string): number | undefined {
-  const digits = /(?:rank|worker)[-_.=]?(\d{1,6})/i.exec(basename(path))?.[1];
-  return digits !== undefined && isRank(Number(digits)) ? Number(digits) : undefined;
-}
-
-const isRank = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.rankMax;
 
 const byTime = (a: TorchProfile, b: TorchProfile): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
 
@@ -176,8 +171,7 @@ function processesOf(ofRank: readonly TorchProfile[]): TorchProfile[][] {
 }
 
 function worldSizeOf(profiles: readonly TorchProfile[]): number {
-  const sizes = profiles.map(({ table }) => distributedInfo(table.metadata).world_size).filter((size) => isRank(size) && size > 0);
-  return Math.max(1, ...(sizes as number[]), ...profiles.map(({ rank }) => rank + 1));
+  return Math.max(1, ...profiles.map(({ table }) => worldSizeInFile(table) ?? 1), ...profiles.map(({ rank }) => rank + 1));
 }
 
 /** Where a file ends early, its reader has said so. */

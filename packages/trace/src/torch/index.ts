@@ -2,6 +2,7 @@
 
 export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
+export { distributedInfo, rankInFile, rankInName, stepsInFile, worldSizeInFile } from './file-place.ts';
 export { looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
 export { flightRecorderSources, type RankDump } from './flight-recorder-source.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
@@ -11,7 +12,7 @@ export { type KeyAverage, KeyAveragesSink } from './key-averages.ts';
 export { type CutOf, countedEnds } from './kineto-collectives.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto, type SpillOptions } from './kineto-reader.ts';
 export { type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
-export { SourceTracks } from './kineto-source-tracks.ts';
+export { type SourceTrack, SourceTracks } from './kineto-source-tracks.ts';
 export { KinetoTable } from './kineto-table.ts';
 export { KinetoTableSink } from './kineto-table-sink.ts';
 export { kinetoWriter } from './kineto-writer.ts';

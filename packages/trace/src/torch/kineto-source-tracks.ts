@@ -19,6 +19,16 @@ export class SourceTracks {
   readonly tracks: SourceTrack[] = [];
   readonly #numbers = new Map<string, number>();
 
+  /** `saved`: what `save` of another one gave, to go on with its numbers. */
+  constructor(saved: readonly (readonly [key: string, track: SourceTrack])[] = []) {
+    for (const [key, track] of saved) this.#numbers.set(key, this.tracks.push(track) - 1);
+  }
+
+  /** All tracks in order of their numbers; plain data. */
+  save(): readonly (readonly [key: string, track: SourceTrack])[] {
+    return [...this.#numbers].map(([key, number]) => [key, this.tracks[number] as SourceTrack]);
+  }
+
   /** Number in `tracks` of each of the table's tracks. `pid`: the rank's process. */
   add(table: KinetoTable, tally: KinetoTally, pid: number): Uint32Array {
     return Uint32Array.from(table.tracks, (track, index) => {

@@ -1,0 +1,39 @@
+// Which rank wrote a torch.profiler file, and which steps are in it, as far as the file or its name says.
+
+import { limits } from '@ranktrace/protocol';
+import { stepName } from './kineto-source-steps.ts';
+import type { KinetoTable } from './kineto-table.ts';
+
+/** The file's metadata about its job; empty where it has none. */
+export function distributedInfo(metadata: ReadonlyMap<string, unknown>): Readonly<Record<string, unknown>> {
+  const info = metadata.get('distributedInfo');
+  return typeof info === 'object' && info !== null ? (info as Record<string, unknown>) : {};
+}
+
+/** The rank that the file states. */
+export function rankInFile({ metadata }: Pick<KinetoTable, 'metadata'>): number | undefined {
+  const { rank } = distributedInfo(metadata);
+  return isRank(rank) ? rank : undefined;
+}
+
+/** The number of ranks that the file states. */
+export function worldSizeInFile({ metadata }: Pick<KinetoTable, 'metadata'>): number | undefined {
+  const { world_size: size } = distributedInfo(metadata);
+  return isRank(size) && size > 0 ? size : undefined;
+}
+
+/** The rank in a file's name, such as `rank3.json` or `worker3.1790000.pt.trace.json`. */
+export function rankInName(name: string): number | undefined {
+  const digits = /(?:rank|worker)[-_.=]?(\d{1,6})/i.exec(name)?.[1];
+  return digits !== undefined && isRank(Number(digits)) ? Number(digits) : undefined;
+}
+
+const isRank = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.rankMax;
+
+/** First and last step that the file marks (`ProfilerStep#N`); undefined where it marks none. */
+export function stepsInFile({ strings }: KinetoTable): { readonly first: number; readonly last: number } | undefined {
+  const steps = strings.strings.flatMap((text) => (text.startsWith('ProfilerStep#') ? Number(stepName.exec(text)?.[1] ?? Number.NaN) : []));
+  const numbers = steps.filter((step) => !Number.isNaN(step));
+  return numbers.length === 0 ? undefined : { first: Math.min(...numbers), last: Math.max(...numbers) };
+}
