@@ -1,6 +1,7 @@
 // Names that try to control the reader's terminal: in spans, hosts, metadata, files, configuration, answers of a service. Every command prints them,
 // and none of them reaches stdout or stderr as anything but text.
 
+import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -186,6 +187,47 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
     const result = await service.ended;
     expect(result.stderr).toContain('run sent');
     expectHarmless(result, 'serve');
+  },
+  agent: async () => {
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', at('agent out')]);
+    await service.said('listening on');
+    const address = /listening on (http:\S+?),/.exec(service.output())?.[1]?.replace(/^http/, 'ws') as string;
+    // Ranks of a job whose launcher, devices and folders have such names.
+    const names = { TORCHELASTIC_RUN_ID: evil, MASTER_ADDR: evil, CUDA_VISIBLE_DEVICES: evil, KINETO_IPC_SOCKET_DIR: at(evilFile) };
+    const ranks = [{ RANK: '0' }, { RANK: evil }].map((rank) =>
+      spawn(process.execPath, ['-e', 'setTimeout(() => {}, 600_000)'], {
+        env: { ...process.env, ...names, WORLD_SIZE: '2', ...rank },
+        stdio: 'ignore',
+      }),
+    );
+    const folder = at(`sockets ${evilFile}`);
+    mkdirSync(folder);
+    const agent = startCommand(['agent', '--url', address, '--socket-dir', folder], { RANKTRACE_SPOOL_DIRECTORY: at('agent spool') });
+    await Promise.all([agent.said('rank 0 of 2'), agent.said('make no sense')]);
+    for (const rank of ranks) rank.kill('SIGKILL');
+    agent.child.kill('SIGINT');
+    expectHarmless(await agent.ended, 'agent');
+    service.child.kill('SIGINT');
+    expectHarmless(await service.ended, 'serve, for an agent');
+    for (const wrong of [['--url', evil], ['--ranks', evil], ['--run', evil], []])
+      expectHarmless(await runLine(['agent', ...wrong]), `agent ${wrong}`);
+  },
+  watch: async () => {
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', at('watch out')]);
+    await service.said('listening on');
+    const address = /listening on (http:\S+?),/.exec(service.output())?.[1]?.replace(/^http/, 'ws') as string;
+    const environment = { RANKTRACE_SPOOL_DIRECTORY: at('watch spool') };
+    const watch = startCommand(['watch', at('torch'), at(`none ${evilFile}`), '--url', address, '--run', 'watched'], environment);
+    await Promise.all([watch.said('shipped as rank 0'), watch.said('shipped as rank 1')]);
+    watch.child.kill('SIGINT');
+    expectHarmless(await watch.ended, 'watch');
+    const result = await runLine(['report', at('watch out', 'watched')]);
+    expect(result.stdout, result.stderr).toContain('2 of 2 ranks');
+    expectHarmless(result, 'report of watched files');
+    service.child.kill('SIGINT');
+    expectHarmless(await service.ended, 'serve, for watch');
+    for (const wrong of [['--url', evil], ['--run', evil], []])
+      expectHarmless(await runLine(['watch', at('torch'), ...wrong]), `watch ${wrong}`);
   },
   top: async () => {
     const result = await runLine(['top', '--once', '--url', url]);

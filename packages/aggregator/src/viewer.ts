@@ -3,7 +3,7 @@
 import { HttpService, type ListenOptions } from './http/http-service.ts';
 import type { AccessTokens } from './http/page-access.ts';
 import { AggregatorError } from './model/errors.ts';
-import { limits } from './model/limits.ts';
+import { aggregatorLimits as limits } from './model/limits.ts';
 import { FileRuns, type ViewInput } from './view/view-runs.ts';
 
 export interface ViewerOptions {

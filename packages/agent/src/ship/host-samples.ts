@@ -60,5 +60,5 @@ export class HostSamples {
 function isDeviceOf({ options: { localRank, cudaVisibleDevices } }: RankSession, device: string, uuid: string): boolean {
   const visible = cudaVisibleDevices?.split(',').map((entry) => entry.trim());
   const own = visible === undefined ? `${localRank}` : visible.length === 1 ? visible[0] : visible[localRank];
-  return own === device || (own !== undefined && own.startsWith('GPU-') && uuid.startsWith(own));
+  return own === device || (own?.startsWith('GPU-') === true && uuid.startsWith(own));
 }

@@ -12,7 +12,7 @@ export { type KeyAverage, KeyAveragesSink } from './key-averages.ts';
 export { type CutOf, countedEnds } from './kineto-collectives.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto, type SpillOptions } from './kineto-reader.ts';
 export { type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
-export { type SourceTrack, SourceTracks } from './kineto-source-tracks.ts';
+export { SourceTracks } from './kineto-source-tracks.ts';
 export { KinetoTable } from './kineto-table.ts';
 export { KinetoTableSink } from './kineto-table-sink.ts';
 export { kinetoWriter } from './kineto-writer.ts';
