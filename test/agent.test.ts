@@ -6,6 +6,7 @@ import type { CaptureResult } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
 import { startNatsServer } from './setup/nats-server.ts';
+import { runCommand } from './setup/ranktrace-command.ts';
 
 const program = [process.env.PYTHON_BIN ?? 'python3', '-I', 'test/programs/kineto_rank.py'] as const;
 
@@ -59,6 +60,46 @@ test('names each rank that has no part, with the reason, and waits for none of t
     expect.stringMatching(/^rank 6: nothing came from it yet/),
   ]);
   expect(agent.output()).toContain('rank 4 of run "torch-job" has no part in the window');
+});
+
+test('what a rank sends itself and what is recorded of it beside are one rank, live and in captures of steps and of time', async () => {
+  await using job = await AgentJob.start();
+  const agent = await job.agent(job.address, 'socket', '0-1');
+  const sending = { STEPS: '1', RANKTRACE_URL: job.address, RANKTRACE_RUN: job.run, RANKTRACE_SPOOL_DIRECTORY: job.at('spool', 'ranks') };
+  const ranks = [0, 1].map((rank) => job.rank(rank, 2, program, { environment: sending }));
+  await Promise.all([0, 1].map((rank) => agent.said(`rank ${rank} of 2 of run "${job.run}"`)));
+  await job.untilRanks((known) => known.filter(({ step }) => step > 50).length === 2);
+  const byStep = JSON.parse((await job.capture('--steps', '5')).stdout) as CaptureResult;
+  expect(byStep).toMatchObject({ ranks: [0, 1], late: [], dead: [], notes: [] });
+  const report = async (path: string) => {
+    const { stdout } = await runCommand(['report', path, '--json']);
+    return JSON.parse(stdout) as {
+      steps: unknown[];
+      collectives: { collectives: { count: number }[] };
+      findings: { kind: string }[];
+    };
+  };
+  const ofSteps = await report(byStep.path);
+  expect(ofSteps.steps.length).toBeGreaterThanOrEqual(5);
+  expect(ofSteps.collectives.collectives[0]?.count).toBeGreaterThan(5);
+
+  const byTime = JSON.parse((await job.capture('--seconds', '1')).stdout) as CaptureResult;
+  expect(byTime).toMatchObject({ ranks: [0, 1], late: [], dead: [], notes: [], window: { seconds: 1 } });
+  const ofTime = await report(byTime.path);
+  // The windows end up to 7 collectives of 20 ms early.
+  expect(ofTime.steps.length).toBeGreaterThan(10);
+  expect(ofTime.collectives.collectives[0]?.count).toBeGreaterThan(20);
+
+  const [before] = await job.ranks();
+  for (const { child } of ranks) child.kill('SIGTERM');
+  await job.untilRanks((known) => known.every(({ ended }) => ended));
+  expect((await job.ranks())[0]?.step).toBeGreaterThanOrEqual(before?.step ?? Number.POSITIVE_INFINITY);
+  await agent.said(`rank 1 of run "${job.run}" ended with its run`);
+  agent.child.kill('SIGTERM');
+  await agent.ended;
+  const { code, stdout } = await job.report();
+  expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing was lost') });
+  expect(stdout).toContain('2 of 2 ranks on 1 host');
 });
 
 test('two hosts with clocks of their own, over NATS whose broker is killed in the midst: nothing is lost, nothing is there twice', async () => {

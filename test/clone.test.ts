@@ -86,9 +86,10 @@ const claims: Readonly<Record<string, RegExp>> = {
   'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': /^slower: [\s\S]*rank 2 .*in forward/m,
 };
 
-/** All pages but two: test/command-line-docs.test.ts compares the page of `--help` texts, test/operations.test.ts runs the other's commands. */
+/** Pages whose commands other tests run: command-line-docs.test.ts compares the `--help` texts, operations.test.ts, pytorch-docs.test.ts. */
+const elsewhere = ['docs/command-line.md', 'docs/operations.md', 'docs/pytorch.md'];
 const pages = filesBelow('')
-  .filter((path) => path !== 'docs/command-line.md' && path !== 'docs/operations.md')
+  .filter((path) => !elsewhere.includes(path))
   .filter((path) => /^(README|docs\/[^/]+|packages\/[^/]+\/README|examples\/[^/]+\/README)\.md$/.test(path));
 
 interface Step {

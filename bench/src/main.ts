@@ -27,6 +27,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: "ns that spans and steps of the Python client take of the training thread, against PyTorch's record_function",
     run: async () => (await import('./python.ts')).python(),
   },
+  agent: {
+    about: 'CPU time and memory of `ranktrace agent` beside eight idle ranks, against an idle process',
+    run: async () => (await import('./agent.ts')).agent(),
+  },
   wire: {
     about: 'bytes per span sent and stored, against Kineto JSON, varint columns and msgpackr records',
     run: async () => (await import('./wire.ts')).wire(),

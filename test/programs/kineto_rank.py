@@ -8,10 +8,12 @@
 #          link        puts a link to a file of the user's where its file should be
 #          huge        writes a file that is larger than any trace
 #
+#   STEPS=1   it sends steps of its own, too, through clients/python; SIGTERM ends it in good order
+#
 # It asks every ASK_S seconds; Kineto does every 5.
 # Collectives end at the same true moments on all ranks; each rank's window ends a few collectives earlier than the one before, as windows of time do.
 
-import json, os, signal, socket, struct, sys, time, uuid
+import json, os, signal, socket, struct, sys, threading, time, uuid
 
 rank = int(os.environ['RANK'])
 mode = os.environ.get('MODE', 'normal')
@@ -82,6 +84,25 @@ def record(config):
     print('written', flush=True)
 
 
+def train():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../clients/python'))
+    import ranktrace
+    with ranktrace.profile() as prof:
+        while not ended.is_set():
+            with ranktrace.record_function('forward'):
+                ended.wait(0.02)
+            prof.step()
+
+
+ended = threading.Event()
+trainer = threading.Thread(target=train)
+if os.environ.get('STEPS'):
+    def end(*_):
+        ended.set()
+        trainer.join()
+        os._exit(0)
+    signal.signal(signal.SIGTERM, end)
+    trainer.start()
 started = time.time()
 print('started', flush=True)
 while True:

@@ -49,7 +49,7 @@ const mountsOf = (service: string): Map<string, string> =>
 
 // biome-ignore lint/suspicious/noExplicitAny: manifests have the shape that Kubernetes gives them.
 type Manifest = any;
-const manifests: Manifest[] = ['nats', 'aggregator', 'training-job'].flatMap((name) =>
+const manifests: Manifest[] = ['nats', 'aggregator', 'training-job', 'agent'].flatMap((name) =>
   parseAllDocuments(read(`deploy/kubernetes/${name}.yml`)).map((document) => document.toJS()),
 );
 const kustomization = parse(read('deploy/kustomization.yml')) as {
@@ -77,9 +77,9 @@ describe('what deploy/ names', () => {
       ...workloads.flatMap((manifest) => podsOf(manifest).containers.map(({ args = [] }: Manifest) => args as string[])),
       (JSON.parse(/^CMD (\[.*\])$/m.exec(read('deploy/Dockerfile'))?.[1] ?? '[]') as string[]) ?? [],
       ...files.flatMap((path) =>
-        [...read(path).matchAll(/(?:^|[\s/`])ranktrace ((?:run|serve|report|merge|doctor|alerts|capture|top|view)\b[^\n#|&`]*)/gm)].map(
-          ([, line = '']) => line.split(' -- ')[0]?.split(/\s+/),
-        ),
+        [
+          ...read(path).matchAll(/(?:^|[\s/`])ranktrace ((?:run|serve|report|merge|doctor|alerts|capture|top|view|agent)\b[^\n#|&`]*)/gm),
+        ].map(([, line = '']) => line.split(' -- ')[0]?.split(/\s+/)),
       ),
     ].filter((list) => list !== undefined && list.length > 0) as string[][];
     expect(lists.length).toBeGreaterThan(6);
@@ -229,6 +229,21 @@ describe('deploy/kubernetes', () => {
     expect([...used].sort()).toEqual(generated.sort());
   });
 
+  test('the agent shares a folder with ranks, and has no right but those that it needs', () => {
+    const agent = named('DaemonSet', 'ranktrace-agent');
+    const { hostPID, hostNetwork, containers, volumes } = podsOf(agent);
+    expect([hostPID, hostNetwork]).toEqual([true, undefined]);
+    const [{ args, securityContext, volumeMounts }] = containers;
+    const folder = args[args.indexOf('--socket-dir') + 1];
+    const shared = volumes.find(({ hostPath }: Manifest) => hostPath !== undefined);
+    expect(volumeMounts.find(({ name }: Manifest) => name === shared.name).mountPath).toBe(folder);
+    // A path is the same for ranks and agent: the one is told by the other where to write.
+    expect(shared.hostPath.path).toBe(folder);
+    for (const { securityContext: own } of [...containers, ...podsOf(agent).initContainers])
+      expect(own).toMatchObject({ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } });
+    expect(securityContext.capabilities.add).toEqual(['SYS_PTRACE', 'CHOWN', 'DAC_OVERRIDE']);
+  });
+
   test('mounts volumes that it has, and runs without rights', () => {
     for (const workload of workloads) {
       const { containers, volumes = [] } = podsOf(workload);
@@ -278,7 +293,11 @@ describe('deploy/systemd', () => {
   test.for(filesBelow('deploy/systemd'))('%s starts what there is, as a user of its own', (path) => {
     const text = read(path);
     const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1] ?? '';
-    expect([value('User'), value('StateDirectory'), value('WorkingDirectory')]).toEqual(['ranktrace', 'ranktrace', '/var/lib/ranktrace']);
+    // The agent reads the environment of all users' ranks, and has the rights for that alone.
+    const [user, state] = path.endsWith('-agent.service') ? ['', 'ranktrace-agent'] : ['ranktrace', 'ranktrace'];
+    const home = `/var/lib/${state}`;
+    expect([value('User'), value('StateDirectory'), value('WorkingDirectory')]).toEqual([user, state, home]);
+    if (user === '') expect(value('CapabilityBoundingSet')).toMatch(/^CAP_SYS_PTRACE /);
     for (const [, copied = ''] of text.matchAll(/\bcp ((?:deploy\/\S+ )+)/g)) {
       expect(
         copied
@@ -289,7 +308,7 @@ describe('deploy/systemd', () => {
     }
     const named = [value('EnvironmentFile'), ...(value('ExecStart').match(/\S+\.(conf|yml)\b/g) ?? [])].filter((name) => name !== '');
     for (const name of named) {
-      const file = name.replace('/var/lib/ranktrace/', '');
+      const file = name.replace(`${home}/`, '');
       // Either the header copies it there, or make-access.sh makes it there.
       expect([file, text.includes(`/${file} `) || existsSync(join(made, file))]).toEqual([file, true]);
     }

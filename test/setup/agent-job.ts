@@ -1,6 +1,6 @@
 // A service, agents and ranks of one job in a temporary directory, for tests of `ranktrace agent`. Disposing ends all of them.
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -45,11 +45,12 @@ export class AgentJob implements AsyncDisposable {
     return `ws://127.0.0.1:${this.port}`;
   }
 
-  /** An agent for these ranks, with a socket folder of its own. */
-  async agent(url: string, folder: string, ranks: string, environment: Record<string, string> = {}): Promise<StartedCommand> {
+  /** An agent for these ranks, with a socket folder of its own; `uid`: as this user. */
+  async agent(url: string, folder: string, ranks: string, environment: Record<string, string> = {}, uid?: number): Promise<StartedCommand> {
     mkdirSync(this.at(folder), { recursive: true });
+    if (uid !== undefined) for (const path of [this.at(), this.at(folder)]) chownSync(path, uid, -1);
     const options = ['--url', url, '--run', this.run, '--ranks', ranks, '--socket-dir', this.at(folder)];
-    const agent = startCommand(['agent', ...options], { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...environment });
+    const agent = startCommand(['agent', ...options], { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...environment }, { uid });
     this.#started.push(agent);
     await agent.said('answers PyTorch processes');
     return agent;
@@ -64,7 +65,8 @@ export class AgentJob implements AsyncDisposable {
       folder = 'socket',
       daemon = true,
       environment = {},
-    }: { folder?: string; daemon?: boolean; environment?: Record<string, string> } = {},
+      uid,
+    }: { folder?: string; daemon?: boolean; environment?: Record<string, string>; uid?: number } = {},
   ): StartedCommand {
     const env = {
       ...process.env,
@@ -72,7 +74,7 @@ export class AgentJob implements AsyncDisposable {
       ...{ KINETO_IPC_SOCKET_DIR: this.at(folder), TMPDIR: this.at('tmp'), ...environment },
       ...(daemon && { KINETO_USE_DAEMON: '1' }),
     };
-    const started = startProgram(python, program, { cwd: repository, env, ownGroup: false });
+    const started = startProgram(python, program, { cwd: repository, env, ownGroup: false, uid });
     this.#started.push(started);
     return started;
   }

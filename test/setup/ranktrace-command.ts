@@ -26,18 +26,28 @@ export interface StartedCommand {
 export function startCommand(
   args: readonly string[],
   environment: Record<string, string> = {},
-  { ownGroup = false }: { readonly ownGroup?: boolean } = {},
+  { ownGroup = false, uid }: { readonly ownGroup?: boolean; readonly uid?: number | undefined } = {},
 ): StartedCommand {
-  return startProgram(process.execPath, [commandPath, ...args], { cwd: repository, env: { ...process.env, ...environment }, ownGroup });
+  return startProgram(process.execPath, [commandPath, ...args], {
+    cwd: repository,
+    env: { ...process.env, ...environment },
+    ownGroup,
+    uid,
+  });
 }
 
 /** Starts any program, as `startCommand` does. */
 export function startProgram(
   file: string,
   args: readonly string[],
-  { cwd, env, ownGroup }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly ownGroup: boolean },
+  {
+    cwd,
+    env,
+    ownGroup,
+    uid,
+  }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly ownGroup: boolean; readonly uid?: number | undefined },
 ): StartedCommand {
-  const child = spawn(file, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: ownGroup });
+  const child = spawn(file, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: ownGroup, ...(uid !== undefined && { uid }) });
   const said = { stdout: '', stderr: '' };
   const listeners = new Set<() => void>();
   for (const name of ['stdout', 'stderr'] as const) {

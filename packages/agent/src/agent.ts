@@ -3,19 +3,22 @@
 //   rank-finder ──found──► session + windows ◄──control── service
 //   Kineto's requests ───► work of that rank's windows
 
+import { hostname, totalmem } from 'node:os';
 import { recorderKey } from '@ranktrace/protocol';
 import { guarded, type HostClock, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
+import { ReadBudget } from '@ranktrace/trace';
 import { RankWindows } from './capture/rank-windows.ts';
 import { KinetoDaemon } from './kineto/kineto-daemon.ts';
 import { daemonAddress } from './kineto/socket-address.ts';
+import type { Environment } from './model/environment.ts';
 import { AgentError } from './model/errors.ts';
 import { agentLimits as limits } from './model/limits.ts';
 import { processLife } from './ranks/process-table.ts';
-import type { Environment } from './ranks/rank-environment.ts';
 import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
 import { HostSamples } from './ship/host-samples.ts';
 import { RemoteClocks, WallClocks } from './ship/host-time.ts';
 import { RankSession } from './ship/rank-session.ts';
+import { shipFiles, type WatchedFile } from './watch.ts';
 
 export interface AgentOptions {
   /** Its RANKTRACE_ variables say where batches go, as a rank's own do. */
@@ -26,6 +29,8 @@ export interface AgentOptions {
   readonly isWanted?: ((rank: number) => boolean) | undefined;
   /** Folder of Kineto's socket (`KINETO_IPC_SOCKET_DIR`); default: the abstract name. */
   readonly socketFolder?: string | undefined;
+  /** Folders into which ranks of this host write files of torch.profiler. */
+  readonly folders?: readonly string[] | undefined;
   readonly notice: (line: string) => void;
 }
 
@@ -37,6 +42,9 @@ interface RecordedRank {
   /** When its process was gone, ms; undefined while it goes on. */
   goneAt: number | undefined;
 }
+
+/** What torch.profiler's tensorboard_trace_handler calls a file: `HOST_PID.TIME.pt.trace.json`. */
+const handlerName = /^(.+)_\d+\.\d+\.pt\.trace\.json/;
 
 export interface Agent extends AsyncDisposable {
   /** Whether Kineto can be asked. */
@@ -61,9 +69,12 @@ class HostAgent implements Agent {
   readonly #remoteClocks = new Map<string, RemoteClocks>();
   readonly #ranks = new Map<SeenRank, RecordedRank>();
   readonly #closing = new Set<Promise<void>>();
+  readonly #memory = new ReadBudget(Math.min(limits.readMemoryAllBytesMax, totalmem() / 4));
   #daemon: KinetoDaemon | undefined;
   #samples: HostSamples | undefined;
   #timers: NodeJS.Timeout[] = [];
+  readonly #ended = new AbortController();
+  #watching: Promise<void> | undefined;
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -108,6 +119,7 @@ class HostAgent implements Agent {
     }
     this.#samples = new HostSamples(() => this.#sessions(), notice);
     this.#finder.scan();
+    this.#watch();
     const every = (ms: number, what: string, work: () => void): void => {
       this.#timers.push(setInterval(guarded(what, work), ms));
     };
@@ -122,9 +134,33 @@ class HostAgent implements Agent {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     this.#samples?.stop();
-    await this.#daemon?.close();
+    this.#ended.abort();
+    await Promise.all([this.#daemon?.close(), this.#watching]);
     for (const recorded of this.#ranks.values()) this.#close(recorded, 'the agent ended', true);
     await Promise.allSettled(this.#closing);
+  }
+
+  /** Ships files of this host's ranks; a folder may be shared with other hosts, whose agents ship theirs. */
+  #watch(): void {
+    const { folders = [], environment, notice } = this.#options;
+    if (folders.length === 0) return;
+    const sessionOf = ({ pid, uid, rank, saysRank, otherHost }: WatchedFile): RankSession | undefined => {
+      if (otherHost !== undefined) return undefined;
+      for (const { seen, session } of this.#ranks.values())
+        if (seen.ownPid === pid && seen.uid === uid && (!saysRank || session.options.rank === rank)) return session;
+      return undefined;
+    };
+    const host = hostname();
+    const isWanted = (name: string): boolean => (handlerName.exec(name)?.[1] ?? host) === host;
+    this.#watching = shipFiles({
+      folders,
+      journal: 'agent-files.jsonl',
+      environment,
+      notice,
+      signal: this.#ended.signal,
+      sessionOf,
+      isWanted,
+    }).catch((error: unknown) => notice(`files of torch.profiler are no longer watched: ${reasonOf(error)}`));
   }
 
   *#sessions(): Generator<RankSession> {
@@ -147,20 +183,16 @@ class HostAgent implements Agent {
         wallClocks: this.#wallClocks,
         remoteClocks: this.#remoteClocksOf(run),
         facts: { [recorderKey]: 'kineto' },
+        isBeside: seen.place.sendsItself,
         control: (message) => {
           if (message.type === 'record_window') windows.request(message);
         },
         notice,
       });
-      let shipped = Promise.resolve();
       const windows = new RankWindows({
         rank: seen,
         session,
-        shipFile: (...file) => {
-          const shipping = shipped.then(() => session.shipFile(...file));
-          shipped = shipping.catch(() => {});
-          return shipping;
-        },
+        memory: this.#memory,
         whySilent: () => this.#finder.whySilent(seen),
         isAlive: () => processLife(seen.life.pid)?.start === seen.life.start,
         notice,
@@ -213,7 +245,8 @@ class HostAgent implements Agent {
       this.#options.notice(`rank ${rank} of run "${run}" ${ended ? 'ended with its run' : 'is gone, and others of its run go on'}`);
     const closing = recorded.windows
       .close(why)
-      .then(() => recorded.session.close(ended))
+      // Whether a rank goes on that sends its steps itself, it says itself.
+      .then(() => recorded.session.close(ended || recorded.seen.place.sendsItself))
       .finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
     this.#choosePinger(run);

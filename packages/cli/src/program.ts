@@ -357,6 +357,7 @@ seconds. Give --seconds; with --steps the window is as long as so many steps wer
     .addOption(new Option('--run <name>', 'name of the run of all ranks here (default: the job of each, or its master)').argParser(runName))
     .addOption(new Option('--ranks <list>', 'these ranks alone, such as 0,8-15').argParser(rankList))
     .option('--socket-dir <dir>', 'folder of the socket, shared with containers (default: KINETO_IPC_SOCKET_DIR, or the abstract name)')
+    .option('--watch <dir...>', "ship torch.profiler's files of these ranks, too, as they appear in these folders")
     .addHelpText(
       'after',
       `

@@ -66,6 +66,7 @@ export const prunedSchema = z.object({
   events: eventCountsSchema,
 });
 
+const incarnationCharsMax = 32;
 const headerSchema = z.object({
   v: z.number().int().min(0).max(65_535),
   run: z
@@ -81,7 +82,7 @@ const headerSchema = z.object({
   incarnation: z
     .string()
     .regex(/^[a-z0-9-]+$/)
-    .max(32),
+    .max(incarnationCharsMax),
   sequence: count,
   host: z.string().min(1).max(limits.hostCharsMax),
   hostName: z.string().min(1).max(limits.hostCharsMax),
@@ -99,6 +100,14 @@ const envelopeSchema = headerSchema.extend({
   size: z.number().int().min(0).max(limits.bodyBytesMax),
   body: z.instanceof(Uint8Array),
 });
+
+/**
+ * The beginning of an incarnation that is no life of the rank: of a recorder beside the rank's own, such as the agent's for a rank that sends its steps
+ * itself. It sorts before all lives, whose names begin with the time.
+ */
+const besidePrefix = 'by-';
+export const besideOf = (incarnation: string): string => `${besidePrefix}${incarnation}`.slice(0, incarnationCharsMax);
+export const isBeside = (incarnation: string): boolean => incarnation.startsWith(besidePrefix);
 
 /** The sender, its clock, and its losses. */
 export interface BatchHeader {

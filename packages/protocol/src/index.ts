@@ -4,6 +4,7 @@ export { type Alert, type AlertRule, alertRules, alertSchema } from './alert-mes
 export {
   type Batch,
   type BatchHeader,
+  besideOf,
   type Deflate,
   type Dropped,
   decodeBatch,
@@ -14,6 +15,7 @@ export {
   encodeBatchOf,
   encodeBody,
   type Inflate,
+  isBeside,
   type Pruned,
   protocolVersion,
 } from './batch.ts';

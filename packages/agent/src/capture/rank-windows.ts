@@ -27,8 +27,8 @@ export type WindowMessage = Extract<ControlMessage, { type: 'record_window' }>;
 export interface RankWindowsParts {
   readonly rank: SeenRank;
   readonly session: RankSession;
-  /** `RankSession.shipFile`, one after the other. */
-  readonly shipFile: RankSession['shipFile'];
+  /** Memory for the files of all ranks. */
+  readonly memory: ReadBudget;
   /** The reason why the rank has not asked, if it has not. */
   readonly whySilent: () => string;
   /** Whether the rank's process goes on. */
@@ -139,9 +139,13 @@ export class RankWindows {
       );
     }
     await this.#until(window, window.message.durationMs);
-    const table = await this.#read(window);
-    if (table === undefined || window.answer.state !== 'asked') return;
-    await this.#ship(window, table);
+    const budget = new ReadBudget(limits.readMemoryBytesMax, this.#parts.memory);
+    try {
+      const table = await this.#read(window, budget);
+      if (table !== undefined && window.answer.state === 'asked') await this.#ship(window, table);
+    } finally {
+      budget.giveAll();
+    }
   }
 
   /** Waits until `ms` after the window's begin, or the end of all windows. */
@@ -151,7 +155,7 @@ export class RankWindows {
   }
 
   /** The window's file, once it is complete; undefined where it was given up. */
-  async #read(window: RankWindow): Promise<KinetoTable | undefined> {
+  async #read(window: RankWindow, budget: ReadBudget): Promise<KinetoTable | undefined> {
     const { rank, session, isAlive } = this.#parts;
     const { folder, name } = window.file as NonNullable<RankWindow['file']>;
     const endNs = window.startNs + BigInt(window.message.durationMs) * 1_000_000n;
@@ -165,12 +169,9 @@ export class RankWindows {
         const { descriptor, about } = opened;
         if (about.size !== quiet.size) quiet = { size: about.size, since: performance.now() };
         if (about.size > 0 && performance.now() - quiet.since >= limits.fileQuietMs && mayBeComplete(descriptor, about.size)) {
-          const table = await readKinetoFile(descriptor, {
-            keep: 'all',
-            isGzip: isGzipFile(descriptor),
-            budget: new ReadBudget(limits.readMemoryBytesMax),
-          });
+          const table = await readKinetoFile(descriptor, { keep: 'all', isGzip: isGzipFile(descriptor), budget });
           if (table.stopped === undefined) return table;
+          budget.giveAll();
         } else closeSync(descriptor);
       }
       if (window.answer.state !== 'asked') return undefined;
@@ -185,10 +186,10 @@ export class RankWindows {
   }
 
   async #ship(window: RankWindow, table: KinetoTable): Promise<void> {
-    const { session } = this.#parts;
+    const { rank, session } = this.#parts;
     const { folder, name } = window.file as NonNullable<RankWindow['file']>;
     if (table.events.length === 0 && table.spilled === undefined) {
-      removeTrace(folder, name);
+      removeTrace(folder, name, rank.uid);
       return this.#miss(window, 'its file has no events');
     }
     const { first, last } = kinetoExtent(table);
@@ -211,8 +212,8 @@ export class RankWindows {
       const cut = cuts.get(group);
       return cut === undefined ? undefined : cut - toWindow;
     };
-    await this.#parts.shipFile(name, table, first, { filesAfter: windowNumbers - (window.message.id % windowNumbers), cutOf });
-    removeTrace(folder, name);
+    await session.shipFile(name, table, first, { filesAfter: windowNumbers - (window.message.id % windowNumbers), cutOf });
+    removeTrace(folder, name, rank.uid);
     this.#become(window, { state: 'shipped', ...extent });
   }
 

@@ -7,7 +7,7 @@
 // Invariant: a look takes at most a two-hundredth of the time, however many files there are: the next one waits longer then.
 
 import { closeSync, constants, fstatSync, openSync, readdirSync, type Stats, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { reasonOf } from '@ranktrace/sdk/shipping';
 import { ReadBudget, TraceError } from '@ranktrace/trace';
@@ -19,6 +19,8 @@ import { isGzipFile, mayBeComplete, readKinetoFile } from './read-kineto.ts';
 export interface CompleteFile {
   readonly path: string;
   readonly key: string;
+  /** Its owner. */
+  readonly uid: number;
   readonly table: KinetoTable;
 }
 
@@ -26,6 +28,8 @@ export interface FolderWatchParts {
   readonly folders: readonly string[];
   /** Whether a file in this state was taken before. */
   readonly isTaken: (key: string) => boolean;
+  /** Whether a file may be of interest, by its name; default: each. */
+  readonly isWanted?: ((name: string) => boolean) | undefined;
   readonly take: (file: CompleteFile) => Promise<void>;
   readonly notice: (line: string) => void;
   readonly signal: AbortSignal;
@@ -47,11 +51,13 @@ const restTimes = 200;
 /** Watches until the signal is aborted. Never throws for a file: it names it. */
 export async function watchFolders(parts: FolderWatchParts): Promise<void> {
   const awaited = new Map<string, Awaited>();
-  const { signal } = parts;
+  const { signal, isWanted = () => true } = parts;
   let said = false;
   while (!signal.aborted) {
     const begin = performance.now();
-    const found = parts.folders.flatMap((folder) => [...filesOf(folder, limits.watchedDepthMax)]);
+    const found = parts.folders.flatMap((folder) =>
+      [...filesOf(folder, limits.watchedDepthMax)].filter((path) => isWanted(basename(path))),
+    );
     if (found.length > limits.watchedFilesMax && !said) {
       said = true;
       parts.notice(`${found.length} files are too many to watch: only ${limits.watchedFilesMax} of them are`);
@@ -116,7 +122,7 @@ async function readOne({ take, notice }: FolderWatchParts, awaited: Map<string, 
   const known = awaited.get(path) as Awaited;
   known.tried = known.key;
   try {
-    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
     const about = fstatSync(descriptor);
     const why = !about.isFile()
       ? 'it is no file'
@@ -132,7 +138,7 @@ async function readOne({ take, notice }: FolderWatchParts, awaited: Map<string, 
     const budget = new ReadBudget(limits.readMemoryBytesMax);
     const table = await readKinetoFile(descriptor, { keep: 'all', isGzip: isGzipFile(descriptor), budget });
     if (table.stopped !== undefined) return;
-    await take({ path, key: known.key, table });
+    await take({ path, key: known.key, uid: about.uid, table });
     awaited.delete(path);
   } catch (error) {
     // Half of a trace is no JSON; whether it is one at all shows when it stays so.

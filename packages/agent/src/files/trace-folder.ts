@@ -6,7 +6,7 @@
 // Invariant: a file is opened through the folder's own descriptor, without following a link, and checked after it was opened: nobody can exchange it in
 // between.
 
-import { chownSync, closeSync, constants, fstatSync, lstatSync, mkdirSync, openSync, readdirSync, rmSync, type Stats } from 'node:fs';
+import { closeSync, constants, fchownSync, fstatSync, lstatSync, mkdirSync, openSync, type Stats, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentError } from '../model/errors.ts';
 
@@ -15,13 +15,23 @@ export function makeTraceFolder(root: string, uid: number): string {
   const folder = join(root, `ranktrace-traces-${uid}`);
   try {
     mkdirSync(folder, { mode: 0o700 });
-    if (process.getuid?.() !== uid) chownSync(folder, uid, -1);
+    if (process.getuid?.() !== uid) giveFolder(folder, uid);
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? 'error';
     if (code !== 'EEXIST') throw new AgentError('file_unwritable', `Cannot make the folder of traces "${folder}": ${code}`, { cause });
   }
   closeSync(openFolder(folder, uid));
   return folder;
+}
+
+/** The folder that was just made, opened: its path may lead elsewhere by now, for `root` is its user's. */
+function giveFolder(folder: string, uid: number): void {
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    fchownSync(descriptor, uid, -1);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /** Opens a file of the folder for reading. Throws AgentError `file_refused`; undefined while there is none. */
@@ -47,22 +57,18 @@ export function openTrace(folder: string, name: string, uid: number, bytesMax: n
 }
 
 /** Removes a file that was read, if it is still there. Never throws. */
-export function removeTrace(folder: string, name: string): void {
+export function removeTrace(folder: string, name: string, uid: number): void {
   try {
-    rmSync(join(folder, name), { force: true });
+    const directory = openFolder(folder, uid);
+    try {
+      unlinkSync(`/proc/self/fd/${directory}/${name}`);
+    } finally {
+      closeSync(directory);
+    }
   } catch {
     // Another user's folder, read-only, or gone.
   }
 }
-
-/** Names of the files in the folder that begin with `prefix`. */
-export const tracesOf = (folder: string, prefix: string): readonly string[] => {
-  try {
-    return readdirSync(folder).filter((name) => name.startsWith(prefix));
-  } catch {
-    return [];
-  }
-};
 
 function whyNotTrace(about: Stats, uid: number, bytesMax: number): string | undefined {
   if (!about.isFile()) return 'it must be a regular file';

@@ -111,7 +111,7 @@ export class DatagramSocket {
       const on = Buffer.from(Uint32Array.of(1).buffer);
       if (libc.setsockopt(descriptor, linux.SOL_SOCKET, linux.SO_PASSCRED, on, on.length) < 0) throw failed('read the senders of');
       removeLeftover(libc, address);
-      if (libc.bind(descriptor, address, address.length) < 0) {
+      if (bindForAll(libc, descriptor, address) < 0) {
         if (libc.errno() !== linux.EADDRINUSE) throw failed(`name ${pathOf(address) ?? ''}`);
         throw new AgentError(
           'name_taken',
@@ -208,6 +208,20 @@ export class DatagramSocket {
     if (length < 28 || memory.readInt32LE(at + 8) !== linux.SOL_SOCKET || memory.readInt32LE(at + 12) !== linux.SCM_CREDENTIALS)
       return [-1, -1];
     return [memory.readInt32LE(at + 16), memory.readUInt32LE(at + 20)];
+  }
+}
+
+/**
+ * Binds, where root does, so that ranks of all users may send: a path has permissions, as a file has. They are set as the path is made, for it may lead
+ * elsewhere later.
+ */
+function bindForAll(libc: Libc, descriptor: number, address: Uint8Array): number {
+  if (pathOf(address) === undefined || process.getuid?.() !== 0) return libc.bind(descriptor, address, address.length);
+  const mask = process.umask(0);
+  try {
+    return libc.bind(descriptor, address, address.length);
+  } finally {
+    process.umask(mask);
   }
 }
 

@@ -2,10 +2,11 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
+import { needsRoot } from '../testing/needs-root.ts';
 import { type AskingProcess, KinetoDaemon } from './kineto-daemon.ts';
 import { addressOf, daemonAddress } from './socket-address.ts';
 
@@ -72,6 +73,26 @@ it('answers by path, too, and takes the path over that a killed one left', async
   await expect(KinetoDaemon.open({ address: daemonAddress(folder), work: () => '', notice: () => {} })).rejects.toMatchObject({
     code: 'name_taken',
   });
+});
+
+it("root's answers ranks of other users by path, too", async (context) => {
+  needsRoot(context);
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-kineto-'));
+  opened.push(() => rmSync(folder, { recursive: true }));
+  chmodSync(folder, 0o1777);
+  const asked: AskingProcess[] = [];
+  await daemon(daemonAddress(folder), (asking) => {
+    asked.push(asking);
+    return 'WORK=1';
+  });
+  const other = `
+os.setuid(54321)
+client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+client.bind(os.path.dirname(server) + '/client')
+client.settimeout(20)
+send(ask(os.getpid())); answer()`;
+  expect(await client(join(folder, 'dynolog'), other)).toEqual(['WORK=1']);
+  expect(asked).toEqual([expect.objectContaining({ uid: 54321 })]);
 });
 
 it('says who holds the name, and what to do', async () => {

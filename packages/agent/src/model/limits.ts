@@ -70,6 +70,8 @@ export const agentLimits = {
   fileBytesMax: 512 * 1024 * 1024,
   /** Memory that reading one file may take; a file that needs more is refused. */
   readMemoryBytesMax: 2 * 1024 * 1024 * 1024,
+  /** Memory that the files of all ranks of the host may take at one time, at most a quarter of the host's; a file that needs more is refused. */
+  readMemoryAllBytesMax: 8 * 1024 * 1024 * 1024,
   /** Items of one batch made of a file; a batch that is too large all the same is split. */
   itemsPerBatch: 4096,
 

@@ -1,4 +1,4 @@
-// What /proc says of processes: whether one goes on, its user, its parent, its age.
+// What /proc says of processes: whether one goes on, its user, its parent, its age, its command.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 
@@ -34,6 +34,15 @@ export function descends(pid: number, ancestor: number): boolean {
     if (at === ancestor) return true;
   }
   return false;
+}
+
+/** The program and arguments of process `pid`; empty where there is none. */
+export function commandOf(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
 }
 
 /** Numbers of all processes. */

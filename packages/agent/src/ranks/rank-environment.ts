@@ -4,9 +4,8 @@
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import { type ResolvedOptions, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
+import type { Environment } from '../model/environment.ts';
 import { agentLimits as limits } from '../model/limits.ts';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Variables of torchrun, Slurm and Open MPI that place a rank, and those that name its job and its devices. */
 const placing: readonly string[] = [
@@ -27,6 +26,8 @@ export interface RankPlace {
   readonly traceRoot: string;
   /** Whether it sends its steps and spans itself, as a rank of its own. */
   readonly sendsItself: boolean;
+  /** Whether the scheduler alone placed it: `torchrun` under Slurm is such a task, and no rank, for it starts the ranks. */
+  readonly mayLaunch: boolean;
 }
 
 /** The environment of a process; undefined where it is gone, or another user's. */
@@ -66,23 +67,27 @@ export function placeOf(
   own: Environment,
   run: string | undefined,
 ): RankPlace | { readonly wrong: string } | undefined {
-  const isRank = ['RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK'].some((name) => environment[name]);
-  if (!isRank) return undefined;
+  // A batch script is task 0, too; only a step's tasks are ranks.
+  const isTask = Boolean(environment.OMPI_COMM_WORLD_RANK || (environment.SLURM_PROCID && environment.SLURM_STEP_ID));
+  if (!environment.RANK && !isTask) return undefined;
   const merged: Record<string, string | undefined> = {};
   for (const [name, value] of Object.entries(own)) if (name.startsWith('RANKTRACE_')) merged[name] = value;
   delete merged.RANKTRACE_RANK;
   delete merged.RANKTRACE_WORLD_SIZE;
   for (const name of placing) if (environment[name] !== undefined) merged[name] = environment[name];
   try {
-    const options = resolveOptions(run === undefined ? {} : { run }, merged);
-    const named = options.isRunNamed ? options : resolveOptions({ run: jobName(environment) }, merged);
+    const sendsItself = (environment.RANKTRACE_URL ?? environment.RANKTRACE_NATS_SERVERS ?? '') !== '';
+    // A rank that sends its steps itself has the run's name that it sends under.
+    const options = resolveOptions(run === undefined || sendsItself ? {} : { run }, merged);
+    const named = options.isRunNamed || sendsItself ? options : resolveOptions({ run: jobName(environment) }, merged);
     return {
       options: { ...named, notices: [] },
       asksDaemon: isOn(environment.KINETO_USE_DAEMON),
       socketFolder: environment.KINETO_IPC_SOCKET_DIR || undefined,
       // Since 2026 Kineto writes nowhere else.
       traceRoot: environment.KINETO_ONDEMAND_TRACE_DIR || environment.TMPDIR || '/tmp',
-      sendsItself: (environment.RANKTRACE_URL ?? environment.RANKTRACE_NATS_SERVERS ?? '') !== '',
+      mayLaunch: !environment.RANK,
+      sendsItself,
     };
   } catch (error) {
     return { wrong: reasonOf(error) };

@@ -3,14 +3,16 @@
 //   /proc, every 5 s ──► processes with a launcher's variables ──► by (run, rank): the oldest one; its children inherit the variables
 //   Kineto's requests ─► the process that asks is the rank itself: a shell around it never asks
 //
+// Under a scheduler, the launcher of ranks looks like a rank: it is known by its program, or by the ranks that come from it.
 // Invariant: a rank is one process at a time. One that asks in the place of another is a new life if the other is gone, its worker if it descends from it,
 // and a stranger otherwise, which is named and gets nothing.
 
 import { readlinkSync } from 'node:fs';
 import type { AskingProcess } from '../kineto/kineto-daemon.ts';
+import type { Environment } from '../model/environment.ts';
 import { agentLimits as limits } from '../model/limits.ts';
-import { descends, type ProcessLife, processes, processLife, userOf } from './process-table.ts';
-import { type Environment, environmentOf, placeOf, type RankPlace } from './rank-environment.ts';
+import { commandOf, descends, type ProcessLife, processes, processLife, userOf } from './process-table.ts';
+import { environmentOf, placeOf, type RankPlace } from './rank-environment.ts';
 
 /** A rank that runs on this host. */
 export interface SeenRank {
@@ -38,6 +40,9 @@ export interface RankFinderParts {
   readonly notice: (line: string) => void;
   readonly nowMs?: () => number;
 }
+
+/** Programs that start ranks (torchrun, python -m torch.distributed.run, accelerate launch, deepspeed, horovodrun, mpirun). */
+const launcher = /(?:^|\/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun)$|^torch\.distributed\.(?:run|launch)$/;
 
 export class RankFinder {
   readonly #parts: RankFinderParts;
@@ -129,11 +134,23 @@ export class RankFinder {
   }
 
   #add(place: RankPlace, life: ProcessLife, pid: number): SeenRank {
+    this.#dropLaunchersOf(place, pid);
     const rank: SeenRank = { place, life, uid: userOf(pid) ?? -1, ownPid: pid, seenAt: this.#nowMs(), askedAt: undefined };
     this.#ranks.set(keyOf(place), rank);
     this.#looks.delete(pid);
     this.#parts.found(rank);
     return rank;
+  }
+
+  /** A rank's ancestor that only the scheduler placed has started it. */
+  #dropLaunchersOf(place: RankPlace, pid: number): void {
+    if (place.mayLaunch) return;
+    for (const [key, known] of this.#ranks) {
+      if (!known.place.mayLaunch || !descends(pid, known.life.pid)) continue;
+      this.#ranks.delete(key);
+      this.#looks.set(known.life.pid, limits.processLooksMax);
+      this.#parts.gone(known);
+    }
   }
 
   #note(rank: SeenRank, ownPid: number): SeenRank {
@@ -160,11 +177,20 @@ export class RankFinder {
       return undefined;
     }
     const { run: name, rank } = place.options;
-    if (!isWanted(rank)) return undefined;
-    if (place.sendsItself) {
+    if (
+      !isWanted(rank) ||
+      isOwn(pid) ||
+      (place.mayLaunch &&
+        commandOf(pid)
+          .slice(0, 4)
+          .some((word) => launcher.test(word)))
+    )
+      return undefined;
+    if (place.sendsItself && !(place.asksDaemon && place.options.isRunNamed)) {
+      const more = place.asksDaemon ? 'under a name of its own (no RANKTRACE_RUN)' : 'and asks for no captures (no KINETO_USE_DAEMON=1)';
       this.#say(
         `own ${keyOf(place)}`,
-        `rank ${rank} of run "${name}" (process ${pid}) is left alone, for it sends its own steps (RANKTRACE_URL)`,
+        `rank ${rank} of run "${name}" (process ${pid}) is left alone: it sends its steps itself (RANKTRACE_URL), ${more}`,
       );
       return undefined;
     }
@@ -195,6 +221,9 @@ export class RankFinder {
     this.#parts.notice(line);
   }
 }
+
+/** Whether it is the task of the scheduler that the agent runs in, or a program of the agent's. */
+const isOwn = (pid: number): boolean => descends(process.pid, pid) || descends(pid, process.pid);
 
 const keyOf = ({ options: { run, rank } }: RankPlace): string => `${run} ${rank}`;
 

@@ -12,6 +12,7 @@ import { deflateRawSync } from 'node:zlib';
 import {
   type BatchHeader,
   batchId,
+  besideOf,
   type ControlMessage,
   type EncodedBody,
   encodeBatchOf,
@@ -39,6 +40,7 @@ import type { RemoteClocks, WallClocks } from './host-time.ts';
 
 /** Where a file's batches stand in a life, to send the same ones again. Plain data. */
 export interface FilePlace {
+  readonly run: string;
   readonly rank: number;
   readonly worldSize: number;
   readonly incarnation: string;
@@ -62,6 +64,8 @@ export interface FileClock {
 export interface FilePart {
   readonly filesAfter: number;
   readonly cutOf?: CutOf | undefined;
+  /** Called before its first batch. */
+  readonly begins?: ((place: FilePlace) => void) | undefined;
 }
 
 export interface SessionParts {
@@ -74,6 +78,8 @@ export interface SessionParts {
   /** Facts of the rank, sent with its first batch and now and then again. */
   readonly facts: Readonly<Record<string, string>>;
   readonly control?: ((message: ControlMessage) => void) | undefined;
+  /** Whether the rank sends its steps itself: this is a recording beside it, and no life of its own. */
+  readonly isBeside?: boolean | undefined;
   /** The clock of its times; default: this host's. */
   readonly fileClock?: FileClock | undefined;
   /** Goes on with a life that was cut off: sends the batches of one file again, and nothing else. */
@@ -113,6 +119,7 @@ export class RankSession {
   readonly #timer: NodeJS.Timeout | undefined;
   /** A file's batches have numbers in a row. */
   #isBusy = false;
+  #shipped: Promise<void> = Promise.resolve();
   #sequence = 0;
   #watermark = 0;
   #cut = 0;
@@ -124,7 +131,7 @@ export class RankSession {
     this.#parts = parts;
     const { options, pid, resume, notice } = parts;
     this.options = options;
-    this.incarnation = resume?.incarnation ?? newIncarnation();
+    this.incarnation = resume?.incarnation ?? (parts.isBeside ? besideOf(newIncarnation()) : newIncarnation());
     this.pid = pid;
     this.wallClocks = parts.wallClocks;
     const { host, now } = hostClock(options.testClock);
@@ -200,22 +207,20 @@ export class RankSession {
     for (const [key, value] of Object.entries(this.#parts.facts)) this.addFact(key, value);
   }
 
-  /** Where the next file with this wall time in it would stand. */
-  placeOf(unixNs: bigint): FilePlace {
-    const { rank, worldSize } = this.options;
-    const ahead = this.#parts.fileClock === undefined ? this.wallClocks.aheadAt(unixNs) : 0n;
-    const aheadNs = this.#parts.resume?.aheadNs ?? `${ahead}`;
-    const clock = { host: this.host, epochNs: `${this.#epochNs}`, aheadNs };
-    return { rank, worldSize, incarnation: this.incarnation, ...clock, sequence: this.#sequence, tracks: this.#tracks.save() };
-  }
-
   /**
    * Sends a file's events as detail of this rank. `unixNs`: a wall time in the file. Gives other work its turn between batches; resolves once all of it is in
-   * the spool or sent. One file at a time.
+   * the spool or sent. Files go one after the other. Throws what `begins` throws.
    */
-  async shipFile(name: string, table: KinetoTable, unixNs: bigint, { filesAfter, cutOf }: FilePart): Promise<void> {
-    const { run } = this.options;
-    const { rank, worldSize, incarnation, host, aheadNs } = this.placeOf(unixNs);
+  shipFile(name: string, table: KinetoTable, unixNs: bigint, part: FilePart): Promise<void> {
+    const shipping = this.#shipped.then(() => this.#shipNow(name, table, unixNs, part));
+    this.#shipped = shipping.catch(() => undefined);
+    return shipping;
+  }
+
+  async #shipNow(name: string, table: KinetoTable, unixNs: bigint, { filesAfter, cutOf, begins }: FilePart): Promise<void> {
+    const place = this.#placeOf(unixNs);
+    begins?.(place);
+    const { run, rank, worldSize, incarnation, host, aheadNs } = place;
     const clock = { host, epochNs: this.#epochNs, aheadNs: BigInt(aheadNs) };
     const owner = { run, rank, worldSize, incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
     this.#isBusy = true;
@@ -231,6 +236,15 @@ export class RankSession {
     } finally {
       this.#isBusy = false;
     }
+  }
+
+  /** Where a file with this wall time in it stands. */
+  #placeOf(unixNs: bigint): FilePlace {
+    const { run, rank, worldSize } = this.options;
+    const ahead = this.#parts.fileClock === undefined ? this.wallClocks.aheadAt(unixNs) : 0n;
+    const aheadNs = this.#parts.resume?.aheadNs ?? `${ahead}`;
+    const clock = { host: this.host, epochNs: `${this.#epochNs}`, aheadNs };
+    return { run, rank, worldSize, incarnation: this.incarnation, ...clock, sequence: this.#sequence, tracks: this.#tracks.save() };
   }
 
   /** Resolves once everything is acknowledged; false after `deadlineMs`. */

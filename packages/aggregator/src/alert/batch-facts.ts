@@ -13,6 +13,7 @@ import {
   type Batch,
   capturedKey,
   type Dropped,
+  isBeside,
   mostDropped,
   noneDropped,
   type PhaseRole,
@@ -82,7 +83,8 @@ export class BatchFacts {
     const losses = lossesOf(facts, batch, sequences, nowMs);
     const clockSamples = tables.clockSamples.length;
     const { worldSize, host, last: ended } = header;
-    engine.rank(rank, { worldSize, host, incarnation, isLatest: sequences.isLatest, ended, ...losses, clockSamples }, nowMs);
+    const whose = { incarnation, isLatest: sequences.isLatest, isBeside: isBeside(incarnation) };
+    engine.rank(rank, { worldSize, host, ...whose, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch, engine.roles);
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);

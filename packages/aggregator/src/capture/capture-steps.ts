@@ -11,9 +11,9 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { CaptureRequest, CaptureResult, ControlMessage } from '@ranktrace/protocol';
+import { type CaptureRequest, type CaptureResult, type ControlMessage, isBeside } from '@ranktrace/protocol';
 import { mergeSteps, type StepsSource } from '@ranktrace/trace';
-import type { LiveState, RankProgress } from '../live/live-state.ts';
+import type { LiveState, RankProgress, RankWindow, Sender } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -22,7 +22,7 @@ import type { RunStore } from '../store/run-store.ts';
 import { guard, makeDirectory } from '../store/segment-writer.ts';
 import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
 import type { StoredSource } from '../store/write-trace.ts';
-import { overlapOf, type RecordedWindow, recordWindow } from './record-window.ts';
+import { overlapOf, type RecordedWindow, recordWindow, takesWindows } from './record-window.ts';
 import { type StepRange, stepsOf, windowOf } from './step-windows.ts';
 
 /**
@@ -93,13 +93,17 @@ export class StepCaptures {
     const isByTime = seconds !== undefined || (asked.length > 0 && asked.every(({ recordsWindows }) => recordsWindows));
     if (isByTime) return await this.#captureWindow(run, request, signal);
     if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, { fromStep: request.fromStep, steps }), signal);
-    const fromStep = request.fromStep ?? this.#soon(run, alive);
+    // A recorder beside a rank has what its devices do, for the time of the steps.
+    const hasBeside = asked.some(({ recordsBeside }) => recordsBeside);
+    const fromStep = request.fromStep ?? this.#soon(run, alive, hasBeside ? limits.captureWindowLeadMs : 0);
     const range = { fromStep, toStep: fromStep + steps - 1 };
     // Requests for past steps look the same: ranks have them in their flight recorders, and answer which.
     const ranges = pull === undefined ? [range] : [pull, range];
-    await this.#answers(run, ranges, signal);
-    const path = await this.#writeSteps(run, ranges, signal);
-    return this.#result(run, path, range, pull === undefined ? [] : pullNotes(live.progress(run), pull));
+    const recording = hasBeside ? this.#recordWindow(run, this.#windowMs(run, steps), signal) : undefined;
+    const [window] = await Promise.all([recording, this.#answers(run, ranges, signal)]);
+    const path = await this.#writeSteps(run, ranges, signal, window?.answers);
+    const notes = [...(pull === undefined ? [] : pullNotes(live.progress(run), pull)), ...besideNotes(window?.answers)];
+    return this.#result(run, path, range, notes);
   }
 
   /** Captures steps that are over, and after them the running one. */
@@ -132,21 +136,17 @@ export class StepCaptures {
     { seconds, steps, last, pull }: Omit<CaptureRequest, 'run'>,
     signal: AbortSignal,
   ): Promise<CaptureResult> {
-    const { live, broadcast } = this.#parts;
-    if (!live.progress(run).some(({ recordsWindows, ended }) => recordsWindows && !ended)) {
+    if (!this.#parts.live.progress(run).some((rank) => takesWindows(rank) && !rank.ended)) {
       const wanted = 'no agent (ranktrace agent) records its ranks, and a window in seconds is for PyTorch ranks beside one: give --steps';
       throw new AggregatorError('nothing_captured', `Cannot capture a window of run "${run}": ${wanted}`);
     }
     const durationMs = seconds === undefined ? this.#windowMs(run, steps ?? 1) : Math.max(1, Math.round(1000 * seconds));
-    const window = await recordWindow({ live, broadcast, silenceMsMax: this.#silenceMsMax }, run, durationMs, signal);
-    const { answers, unixMs } = window;
+    const { answers, unixMs } = await this.#recordWindow(run, durationMs, signal);
+    const owns = new Map(this.#parts.live.progress(run).map(({ rank, sender }) => [rank, sender]));
     const path = await this.#write(
       run,
       `window-${new Date(unixMs).toISOString().replaceAll(/[-:]/g, '').replace(/\..*/, 'Z')}`,
-      (source, onUnreadable) => {
-        const { state, from, until } = answers.get(source.rank) ?? {};
-        return state === 'shipped' && from !== undefined && until !== undefined ? windowOf(source, from, until, onUnreadable) : undefined;
-      },
+      (source, onUnreadable) => windowIn(source, answers.get(source.rank), owns.get(source.rank), onUnreadable),
       `a window of ${durationMs / 1000} s of run "${run}": ${[...answers].map(([rank, { note = 'no detail' }]) => `rank ${rank}: ${note}`).join('; ') || 'no rank answered'}`,
       signal,
     );
@@ -154,6 +154,11 @@ export class StepCaptures {
     const isForward = last === true || pull !== undefined;
     const notes = isForward ? ['PyTorch ranks record forward only: the window lies after the request'] : [];
     return this.#resultOf(run, path, { window: range }, this.#windowOutcomes(run, answers), notes);
+  }
+
+  #recordWindow(run: string, durationMs: number, signal: AbortSignal): Promise<RecordedWindow> {
+    const { live, broadcast } = this.#parts;
+    return recordWindow({ live, broadcast, silenceMsMax: this.#silenceMsMax }, run, durationMs, signal);
   }
 
   /** Time for `steps` steps, ms: their length where one is known, for PyTorch ranks from earlier captures. */
@@ -167,12 +172,12 @@ export class StepCaptures {
   #windowOutcomes(run: string, answers: RecordedWindow['answers']): readonly Outcome[] {
     const now = performance.now();
     return this.#ofAllRanks(run, (progress): Outcome => {
-      const { rank, ended, heardAt, recordsWindows } = progress;
+      const { rank, ended, heardAt } = progress;
       const answer = answers.get(rank);
       if (answer?.state === 'shipped') return { rank, is: 'whole', note: answer.note === undefined ? '' : `rank ${rank}: ${answer.note}` };
       const why = answer?.note === undefined ? '' : `: ${answer.note}`;
       if (ended) return { rank, is: 'dead', note: `rank ${rank} ended${why}` };
-      if (!recordsWindows) return { rank, is: 'late', note: `rank ${rank} records steps, not windows: --steps` };
+      if (!takesWindows(progress)) return { rank, is: 'late', note: `rank ${rank} records steps, not windows: --steps` };
       if (now - heardAt > this.#silenceMsMax)
         return {
           rank,
@@ -212,14 +217,15 @@ export class StepCaptures {
     return new Set(heard().map(({ rank }) => rank));
   }
 
-  /** A step that no rank will have reached when the request arrives. */
-  #soon(run: string, alive: ReadonlySet<number>): number {
+  /** A step that no rank will have reached when the request arrives, and none `aheadMs` before that. */
+  #soon(run: string, alive: ReadonlySet<number>, aheadMs: number): number {
     const ranks = this.#parts.live.progress(run);
     const asked = ranks.filter(({ rank }) => alive.has(rank));
     const newest = Math.max(-1, ...(asked.length > 0 ? asked : ranks).map(({ step }) => step));
-    const lead = Math.ceil(limits.captureLeadMs / Math.max(this.#stepMs(run), 0.01));
+    const stepMs = Math.max(this.#stepMs(run), 0.01);
+    const lead = Math.min(Math.ceil(limits.captureLeadMs / stepMs), limits.captureLeadStepsMax);
     // `newest` is over; the step after it is running.
-    return newest + 2 + Math.min(lead, limits.captureLeadStepsMax);
+    return newest + 2 + lead + Math.round(aheadMs / stepMs);
   }
 
   /** Mean length of the last steps of the rank with the shortest ones; Infinity while there are none. */
@@ -279,10 +285,13 @@ export class StepCaptures {
     }
   }
 
-  #writeSteps(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
+  /** `answers`: of recorders beside ranks. */
+  #writeSteps(run: string, ranges: readonly StepRange[], signal: AbortSignal, answers?: RecordedWindow['answers']): Promise<string> {
     const [from, to] = [Math.min(...ranges.map(({ fromStep }) => fromStep)), Math.max(...ranges.map(({ toStep }) => toStep))];
     const read = (source: StoredSource, onUnreadable: (error: unknown) => void) =>
-      driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
+      isBeside(source.incarnation)
+        ? windowIn(source, answers?.get(source.rank), undefined, onUnreadable)
+        : driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
     return this.#write(run, `steps-${from}-${to}`, read, `steps ${from} to ${to} of run "${run}": no rank has any of them`, signal);
   }
 
@@ -295,8 +304,8 @@ export class StepCaptures {
     signal: AbortSignal,
   ): Promise<string> {
     const store = this.#parts.store(run);
-    // Takes the latest incarnation of each rank.
-    const latest = store.sources().filter(({ isLatest }) => isLatest);
+    // Takes the latest life of each rank, and what is beside it.
+    const latest = store.sources().filter(({ isLatest, incarnation }) => isLatest || isBeside(incarnation));
     const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
     const sources: StepsSource[] = [];
     for (const source of latest) {
@@ -361,6 +370,28 @@ export class StepCaptures {
     }
   }
 }
+
+/**
+ * The window in a source: of the recording that has it, or of the rank's `own` recording of that time, where one beside it has the window and both read one
+ * clock.
+ */
+function windowIn(
+  source: StoredSource,
+  { state, from, until, sender }: Partial<RankWindow> = {},
+  own: Sender | undefined,
+  onUnreadable: (error: unknown) => void,
+): StepsSource | undefined {
+  if (state !== 'shipped' || from === undefined || until === undefined || sender === undefined) return undefined;
+  if (source.incarnation === sender.incarnation) return windowOf(source, from, until, onUnreadable);
+  if (source.incarnation !== own?.incarnation || own.host !== sender.host) return undefined;
+  const later = Number(BigInt(sender.epoch) - BigInt(own.epoch));
+  return windowOf(source, from + later, until + later, onUnreadable);
+}
+
+const besideNotes = (answers: RecordedWindow['answers'] = new Map()): string[] =>
+  [...answers].flatMap(([rank, { state, note }]) =>
+    state === 'shipped' ? [] : [`rank ${rank}: its devices were not recorded: ${note ?? 'no file came in time'}`],
+  );
 
 type Answer = RankProgress['captured'][number];
 

@@ -1,4 +1,5 @@
 import {
+  besideOf,
   type Captured,
   capturedKey,
   createEventTables,
@@ -6,7 +7,9 @@ import {
   encodeBatch,
   type Running,
   rankTime,
+  recorderKey,
   runningKey,
+  windowKey,
 } from '@ranktrace/protocol';
 import { expect, test, vi } from 'vitest';
 import { LiveState } from '../live/live-state.ts';
@@ -98,4 +101,28 @@ test('what a rank is in the middle of is that of its newest batch', () => {
   expect(says({ sequence: 5 }, { step: 8 })).toEqual([null, 0]);
   expect(says({ sequence: 6 }, forward)[0]).toBe('forward');
   expect(says({ sequence: 7, last: true })).toEqual([null, 0]);
+});
+
+test('a recorder beside a rank begins no life of it: it adds windows, and says nothing of whether the rank goes on', () => {
+  vi.useFakeTimers();
+  try {
+    const live = new LiveState();
+    const beside = besideOf('0001');
+    // It may be heard first.
+    updateWith(live, { incarnation: beside }, recorderKey, ['kineto'], false);
+    update(live, { incarnation: '0001', sequence: 7 }, JSON.stringify(answer(7)));
+    updateWith(live, { incarnation: beside, sequence: 1 }, recorderKey, ['kineto'], false);
+    const [before] = live.progress('demo');
+    expect(before).toMatchObject({ incarnation: '0001', step: 7, ended: false, recordsWindows: false, recordsBeside: true });
+    vi.advanceTimersByTime(5000);
+    const shipped = JSON.stringify({ id: 1, state: 'shipped', from: 1, until: 2 });
+    updateWith(live, { incarnation: beside, sequence: 2 }, windowKey, [shipped], false);
+    const [after] = live.progress('demo');
+    expect(after).toMatchObject({ incarnation: '0001', step: 7, heardAt: before?.heardAt, captured: [answer(7)] });
+    expect(after?.windows).toMatchObject([{ id: 1, state: 'shipped', sender: { incarnation: beside } }]);
+    updateWith(live, { incarnation: beside, sequence: 3, last: true }, recorderKey, ['kineto'], false);
+    expect(live.progress('demo')).toMatchObject([{ ended: false, recordsBeside: false }]);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -13,7 +13,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ControlMessage, WindowAnswer } from '@ranktrace/protocol';
-import type { LiveState, RankProgress } from '../live/live-state.ts';
+import type { LiveState, RankProgress, RankWindow } from '../live/live-state.ts';
 import { hostId } from '../model/host-id.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
@@ -28,7 +28,7 @@ export interface RecordedWindow {
   readonly id: number;
   readonly unixMs: number;
   /** By rank. */
-  readonly answers: ReadonlyMap<number, WindowAnswer>;
+  readonly answers: ReadonlyMap<number, RankWindow>;
 }
 
 type Cuts = NonNullable<Extract<ControlMessage, { type: 'record_window' }>['cuts']>;
@@ -47,13 +47,13 @@ export async function recordWindow(
   const window = { type: 'record_window', run, id, at: `${at}`, host: hostId(), unixMs, durationMs } as const;
   const endsAt = performance.now() + limits.captureWindowLeadMs + durationMs + limits.captureGatherMsMax;
   const cuts = new Map<string, number>();
-  const ranks = (): RankProgress[] => live.progress(run).filter(({ recordsWindows }) => recordsWindows);
-  const answerOf = ({ windows }: RankProgress): WindowAnswer | undefined => windows.findLast((answer) => answer.id === id);
+  const ranks = (): RankProgress[] => live.progress(run).filter(takesWindows);
+  const answerOf = ({ windows }: RankProgress): RankWindow | undefined => windows.findLast((answer) => answer.id === id);
   for (let askedAt = Number.NEGATIVE_INFINITY; ; ) {
     const now = performance.now();
     // Where nobody is heard the way is down, not a rank.
     const heard = now - live.lastBatchAt(run) > silenceMsMax ? now - limits.captureAllSilentMsMax + silenceMsMax : now;
-    const waiting = ranks().filter((rank) => !isOver(answerOf(rank)) && !rank.ended && heard - rank.heardAt <= silenceMsMax);
+    const waiting = ranks().filter((rank) => !isOver(answerOf(rank)) && !rank.ended && heard - heardOf(rank) <= silenceMsMax);
     if (waiting.length === 0 || now > endsAt) break;
     const known = cuts.size;
     for (const rank of ranks()) addCuts(cuts, answerOf(rank));
@@ -69,6 +69,12 @@ export async function recordWindow(
   });
   return { id, unixMs, answers: new Map(answers) };
 }
+
+/** When the recorder was heard that takes a rank's windows. */
+const heardOf = ({ recordsBeside, besideAt, heardAt }: RankProgress): number => (recordsBeside ? besideAt : heardAt);
+
+/** Whether a rank can be asked for a window: through its own recorder, or one beside it. */
+export const takesWindows = ({ recordsWindows, recordsBeside }: RankProgress): boolean => recordsWindows || recordsBeside;
 
 const isOver = (answer: WindowAnswer | undefined): boolean => answer?.state === 'shipped' || answer?.state === 'missed';
 

@@ -10,6 +10,7 @@ import {
   type Captured,
   capturedKey,
   type Dropped,
+  isBeside,
   type LiveMessage,
   mostDropped,
   noneDropped,
@@ -59,8 +60,22 @@ export interface RankProgress {
   readonly captured: readonly Captured[];
   /** Whether its detail comes from a recorder that knows times instead of steps, on demand. */
   readonly recordsWindows: boolean;
+  /** Whether such a recorder goes on beside the rank's own. */
+  readonly recordsBeside: boolean;
+  /** When its last batch came, ms of `performance.now`. */
+  readonly besideAt: number;
   /** The last answers of this life to requests for windows, oldest first. */
-  readonly windows: readonly WindowAnswer[];
+  readonly windows: readonly RankWindow[];
+  /** Its latest batch, as far as it says who sent it. */
+  readonly sender: Sender;
+}
+
+/** A recording of a rank, and its clock. */
+export type Sender = Pick<BatchHeader, 'incarnation' | 'host' | 'epoch'>;
+
+/** An answer, and the recording whose times it has. */
+export interface RankWindow extends WindowAnswer {
+  readonly sender: Sender;
 }
 
 interface RankState {
@@ -68,7 +83,10 @@ interface RankState {
   heardAt: number;
   captured: Captured[];
   recordsWindows: boolean;
-  windows: WindowAnswer[];
+  recordsBeside: boolean;
+  /** When the last batch of the recorder beside it came, ms of `performance.now`. */
+  besideAt: number;
+  windows: RankWindow[];
   ended: boolean;
   /** Its connection broke, and nothing came since. */
   isGone: boolean;
@@ -99,28 +117,32 @@ export class LiveState {
     run.lastBatchAt = performance.now();
     const rank = rankOf(run, header);
     if (counts.isLatest && header.incarnation !== rank.latest.incarnation) {
-      rank.latest = header;
       rank.ended = false;
       rank.step = -1;
       rank.steps.restart();
       rank.captured = [];
+      if (isBeside(rank.latest.incarnation)) [rank.recordsBeside, rank.besideAt] = [rank.recordsWindows, rank.heardAt];
+      else rank.windows = [];
       rank.recordsWindows = false;
-      rank.windows = [];
       rank.inside = undefined;
+      rank.latest = header;
     }
-    rank.heardAt = run.lastBatchAt;
-    rank.isGone = false;
+    const isLatest = header.incarnation === rank.latest.incarnation;
+    // A recorder beside the rank is heard, whether the rank goes on or not.
+    if (isLatest || !isBeside(header.incarnation)) {
+      rank.heardAt = run.lastBatchAt;
+      rank.isGone = false;
+    } else rank.besideAt = run.lastBatchAt;
     // Batches of one incarnation may come out of order.
     const before = rank.incarnations.get(header.incarnation);
     const isNewer = before === undefined || header.sequence > before.sequence;
     const { batches, missing } = counts;
     const dropped = mostDropped(before?.dropped ?? noneDropped, header.dropped);
     rank.incarnations.set(header.incarnation, { batches, missing, dropped, sequence: Math.max(before?.sequence ?? -1, header.sequence) });
-    const isLatest = header.incarnation === rank.latest.incarnation;
     if (isLatest && header.last) rank.ended = true;
     if (isLatest && isNewer) rank.inside = insideOf(batch, rank.heardAt, rank.inside);
     if (isLatest) rank.captured = [...rank.captured, ...capturedOf(batch)].slice(-limits.answersPerRankMax);
-    if (isLatest) addWindows(rank, batch);
+    if (isLatest || isBeside(header.incarnation)) addWindows(rank, batch, !isLatest);
     for (const name of tableNames) {
       const rows = eventRows(batch, name);
       if (rows > 0) rank.rows.set(name, (rank.rows.get(name) ?? 0) + rows);
@@ -163,8 +185,8 @@ export class LiveState {
 
   /** Progress of each rank of a run, in no order; empty for an unknown run. */
   progress(run: string): RankProgress[] {
-    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, step, ended, heardAt, captured, recordsWindows, windows }) => {
-      return { rank: latest.rank, incarnation: latest.incarnation, step, ended, heardAt, captured, recordsWindows, windows };
+    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, incarnations, rows, steps, inside, isGone, ...progress }) => {
+      return { rank: latest.rank, incarnation: latest.incarnation, sender: latest, ...progress };
     });
   }
 
@@ -202,6 +224,8 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
       heardAt: run.lastBatchAt,
       captured: [],
       recordsWindows: false,
+      recordsBeside: false,
+      besideAt: Number.NEGATIVE_INFINITY,
       windows: [],
       ended: false,
       isGone: false,
@@ -218,12 +242,15 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
 
 const capturedOf = (batch: Batch): Captured[] => [...metadataOf(batch, capturedKey)].flatMap((text) => readCaptured(text) ?? []);
 
-function addWindows(rank: RankState, batch: Batch): void {
-  for (const recorder of metadataOf(batch, recorderKey)) rank.recordsWindows = recorder === 'kineto';
+function addWindows(rank: RankState, batch: Batch, isBesideIt: boolean): void {
+  for (const recorder of metadataOf(batch, recorderKey)) rank[isBesideIt ? 'recordsBeside' : 'recordsWindows'] = recorder === 'kineto';
+  if (isBesideIt && batch.header.last) rank.recordsBeside = false;
   for (const text of metadataOf(batch, windowKey)) {
     const answer = readWindowAnswer(text);
     if (answer === undefined) continue;
-    rank.windows = [...rank.windows.filter(({ id }) => id !== answer.id), answer].slice(-limits.answersPerRankMax);
+    rank.windows = [...rank.windows.filter(({ id }) => id !== answer.id), { ...answer, sender: batch.header }].slice(
+      -limits.answersPerRankMax,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 // The index of one run's batches: its sources, and the reading of segment files into it.
 
-import { type BatchHeader, decodeBatchHeader, ProtocolError } from '@ranktrace/protocol';
+import { type BatchHeader, decodeBatchHeader, isBeside, ProtocolError } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { SegmentFiles } from './segment-files.ts';
 import { type SegmentScan, scanSegment } from './segment-scan.ts';
@@ -14,6 +14,9 @@ export interface RunBatches {
   /** Every incarnation of every rank, sorted by (rank, incarnation). */
   sources(): readonly SegmentSource[];
 }
+
+/** Of a rank of which only a recorder beside it was heard. */
+const noLife = -1;
 
 export class BatchIndex implements RunBatches {
   readonly run: string;
@@ -47,12 +50,12 @@ export class BatchIndex implements RunBatches {
     if (source === undefined) {
       const { rank, incarnation } = header;
       const life = this.#sources.size;
-      this.#latestLives.set(rank, life);
+      if (!isBeside(incarnation)) this.#latestLives.set(rank, life);
       source = new SegmentSource(
         { rank, incarnation, life },
         this.#files,
         () => this.#windowBytes(),
-        () => this.#latestLives.get(rank) ?? life,
+        () => this.#latestLives.get(rank) ?? noLife,
       );
       this.#sources.set(key(header), source);
       this.#sorted = undefined;

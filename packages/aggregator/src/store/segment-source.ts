@@ -68,7 +68,7 @@ export class SegmentSource {
     return copy;
   }
 
-  /** Whether this is the latest incarnation of its rank. */
+  /** Whether this is the latest life of its rank. */
   get isLatest(): boolean {
     return this.life === this.#latestLife();
   }

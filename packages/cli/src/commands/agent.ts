@@ -1,5 +1,6 @@
 // `ranktrace agent`: one process a host beside PyTorch ranks, until Ctrl-C.
 
+import { resolve } from 'node:path';
 import { startAgent } from '@ranktrace/agent';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
@@ -11,10 +12,11 @@ export interface AgentArguments {
   readonly run?: string;
   readonly ranks?: readonly StepRange[];
   readonly socketDir?: string;
+  readonly watch?: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
 }
 
-export async function agent({ url, run, ranks, socketDir, environment }: AgentArguments): Promise<number> {
+export async function agent({ url, run, ranks, socketDir, watch, environment }: AgentArguments): Promise<number> {
   using interrupt = abortOnInterrupt();
   const destination = destinationOf('agent', url, environment);
   await using started = await startAgent({
@@ -22,6 +24,7 @@ export async function agent({ url, run, ranks, socketDir, environment }: AgentAr
     run,
     isWanted: (rank) => ranks === undefined || ranks.some(({ first, last }) => rank >= first && rank <= last),
     socketFolder: socketDir ?? (environment.KINETO_IPC_SOCKET_DIR || undefined),
+    folders: watch?.map((folder) => resolve(folder)),
     notice: say,
   });
   if (started.capturesOnDemand) say('answers PyTorch processes of this host that were started with KINETO_USE_DAEMON=1; Ctrl-C ends it');

@@ -17,7 +17,7 @@ import {
 } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
 import { mergeAndReport } from '../print/merge-and-report.ts';
-import { livesText } from '../print/print-summary.ts';
+import { ranksSeen } from '../print/print-summary.ts';
 import { findPageDirectory } from '../ranks/page-directory.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount } from '../terminal/format.ts';
@@ -167,8 +167,8 @@ class RunTraces {
       const report = await mergeAndReport(sources, path, [], signal);
       this.#failed.delete(run);
       const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
-      const seen = new Set(report.totals.map(({ process }) => process.rank)).size;
-      const ranks = `${seen} ${seen === 1 ? 'rank' : 'ranks'}${livesText(seen, report.totals.length)}`;
+      const seen = ranksSeen(report.totals.map(({ process }) => process));
+      const ranks = `${seen.ranks} ${seen.ranks === 1 ? 'rank' : 'ranks'}${seen.lives}`;
       say(`run ${run}: ${formatCount(events)} events of ${ranks} in ${path} (${formatBytes(report.bytes)})`);
       for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
     } catch (error) {

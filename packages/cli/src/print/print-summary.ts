@@ -1,6 +1,6 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
-import { printable } from '@ranktrace/protocol';
+import { isBeside, printable } from '@ranktrace/protocol';
 import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import type { RunBlame } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
@@ -62,14 +62,21 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
   };
 }
 
-/** Text after a number of ranks: ` in 4 lives`, where some of them began more than once. */
-export const livesText = (ranks: number, lives: number): string => (lives === ranks ? '' : ` in ${lives} lives`);
+/** `2 of 4 ranks`, with ` in 3 lives` where some of them began more than once. */
+export function ranksSeen(processes: TraceHeader['processes']): {
+  readonly ranks: number;
+  readonly lives: string;
+} {
+  const ranks = new Set(processes.map(({ rank }) => rank)).size;
+  const lives = processes.filter(({ incarnation }) => !isBeside(incarnation)).length;
+  return { ranks, lives: lives <= ranks ? '' : ` in ${lives} lives` };
+}
 
 function headline({ header, totals }: RunReport): string {
   const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
   const hosts = new Set(header.processes.map((process) => process.host)).size;
-  const seen = new Set(header.processes.map(({ rank }) => rank)).size;
-  const ranks = `${seen} of ${header.worldSize} ranks${livesText(seen, header.processes.length)}`;
+  const seen = ranksSeen(header.processes);
+  const ranks = `${seen.ranks} of ${header.worldSize} ranks${seen.lives}`;
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
   return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;

@@ -37,6 +37,8 @@ export interface RankFact {
   readonly incarnation: string;
   /** Whether this is the rank's latest life. Absent: it is. */
   readonly isLatest?: boolean;
+  /** Whether a recorder beside the rank sent it, which says nothing of whether the rank goes on. */
+  readonly isBeside?: boolean;
   /** It has said goodbye. */
   readonly ended: boolean;
   /** Events and batches that it dropped since its start, over all its lives. */
@@ -183,7 +185,7 @@ export class AlertEngine {
       this.#places.forget(rank);
     }
     const state = this.#ranks.get(rank) as RankState;
-    state.lastMs = nowMs;
+    if (!fact.isBeside) state.lastMs = nowMs;
     if (fact.incarnation === state.incarnation) {
       state.host = fact.host;
       if (fact.ended && !state.ended) {
@@ -201,7 +203,8 @@ export class AlertEngine {
       state.missingLost = fact.lost;
     }
     state.missing = fact.missing;
-    this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
+    if (!fact.isBeside)
+      this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
   }
 
   /** Takes the end of a step from the rank's batch. */

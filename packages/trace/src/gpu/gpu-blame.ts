@@ -87,7 +87,8 @@ export class GpuBlameSink implements TraceSink {
     const summary = yield* this.#gpus.summing();
     // A rank that only waits for its device has no device work.
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
-    if (recorded.length === 0 || recorded.length < (this.#header?.processes.length ?? 0)) return undefined;
+    const seen = new Set(recorded.map(({ process }) => process.rank));
+    if (recorded.length === 0 || this.#header?.processes.some(({ rank }) => !seen.has(rank))) return undefined;
     const collectivesOf = (index: number): readonly RawCollective[] =>
       (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
     const known = recorded.map(({ process, work }): DeviceRank => {

@@ -12,10 +12,13 @@ import { limits } from './limits.ts';
 
 export class ReadBudget {
   readonly bytesMax: number;
+  readonly #within: ReadBudget | undefined;
   #held = 0;
 
-  constructor(bytesMax = Number.POSITIVE_INFINITY) {
+  /** `within`: a budget for several readers, which this one's bytes count against, too. */
+  constructor(bytesMax = Number.POSITIVE_INFINITY, within?: ReadBudget) {
     this.bytesMax = bytesMax;
+    this.#within = within;
   }
 
   /** Budget for files of `fileBytes` on disk, on a machine that can give `hostBytes`. */
@@ -31,6 +34,7 @@ export class ReadBudget {
   /** Charges `bytes` before they are allocated. Throws TraceError `memory`. */
   take(bytes: number): void {
     this.#held += bytes;
+    this.#within?.take(bytes);
     if (this.#held <= this.bytesMax) return;
     const allowed = `${Math.round(this.bytesMax / 1024 ** 2)} MiB`;
     throw new TraceError('memory', `Cannot read the trace: it must fit in ${allowed} of memory, and what it unfolds to does not`);
@@ -44,6 +48,12 @@ export class ReadBudget {
   /** Releases `bytes`. */
   give(bytes: number): void {
     this.#held -= bytes;
+    this.#within?.give(bytes);
+  }
+
+  /** Releases all that is held: nothing of what was read is used any more. */
+  giveAll(): void {
+    this.give(this.#held);
   }
 }
 

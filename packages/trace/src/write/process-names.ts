@@ -1,12 +1,12 @@
 // Names of processes and lanes, the same in every format.
 
-import { type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
+import { isBeside, type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 
 /**
- * Shown name of every process of the trace: `rank 3 · host-a`, with ` · restart 1` for the rank's second life and
- * ` · clock unaligned` where its times rest only on its wall clock.
+ * Shown name of every process of the trace: `rank 3 · host-a`, with ` · restart 1` for the rank's second life, ` · PyTorch` for what the agent recorded
+ * beside it, and ` · clock unaligned` where its times rest only on its wall clock.
  */
 export function processNames(header: TraceHeader): ReadonlyMap<TraceProcess, string> {
   const names = new Map<TraceProcess, string>();
@@ -14,7 +14,8 @@ export function processNames(header: TraceHeader): ReadonlyMap<TraceProcess, str
   for (const process of header.processes) {
     const restart = restarts.get(process) ?? 0;
     const parts = [`rank ${process.rank}`, process.hostName];
-    if (restart > 0) parts.push(`restart ${restart}`);
+    if (isBeside(process.incarnation)) parts.push('PyTorch');
+    else if (restart > 0) parts.push(`restart ${restart}`);
     if (process.alignment.method === 'unaligned') parts.push('clock unaligned');
     names.set(process, parts.join(' · '));
   }
@@ -27,8 +28,8 @@ export function countRestarts(header: TraceHeader): ReadonlyMap<TraceProcess, nu
   const restarts = new Map<TraceProcess, number>();
   for (const process of header.processes) {
     const earlier = lives.get(process.rank) ?? 0;
-    restarts.set(process, earlier);
-    lives.set(process.rank, earlier + 1);
+    restarts.set(process, isBeside(process.incarnation) ? 0 : earlier);
+    if (!isBeside(process.incarnation)) lives.set(process.rank, earlier + 1);
   }
   return restarts;
 }
