@@ -24,13 +24,13 @@ function start(program: string, environment: Record<string, string>): Disposable
 }
 
 /** As Slurm places the task of a node. */
-const task = { SLURM_JOB_ID: '4711', SLURM_STEP_ID: '0', SLURM_PROCID: '1', SLURM_NTASKS: '2', SLURM_LOCALID: '0' };
+const task = { SLURM_STEP_ID: '0', SLURM_PROCID: '1', SLURM_NTASKS: '2', SLURM_LOCALID: '0' };
 
 test("torchrun under Slurm is no rank, nor is the job's script", async () => {
   await using job = await AgentJob.start();
   const { SLURM_STEP_ID: _, ...batch } = { ...task, SLURM_PROCID: '0' };
-  using script = start(launcher(job, 'batch-script'), { ...batch, LAUNCH_AFTER_S: '600' });
-  using torchrun = start(launcher(job, 'torchrun'), task);
+  using script = start(launcher(job, 'batch-script'), { ...job.job, ...batch, LAUNCH_AFTER_S: '600' });
+  using torchrun = start(launcher(job, 'torchrun'), { ...job.job, ...task });
   await torchrun.said('started');
   const agent = await job.agent(job.address, 'socket', '0-3');
   await job.untilRanks(({ length }) => length === 2);
@@ -41,7 +41,7 @@ test("torchrun under Slurm is no rank, nor is the job's script", async () => {
 test('a launcher that nobody knows is a rank until its ranks come', async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-3');
-  using launching = start(launcher(job, 'my-launcher'), { ...task, LAUNCH_AFTER_S: '12' });
+  using launching = start(launcher(job, 'my-launcher'), { ...job.job, ...task, LAUNCH_AFTER_S: '12' });
   await agent.said(`rank 1 of 2 of run "${job.run}": process ${launching.child.pid}`);
   await Promise.all([2, 3].map((rank) => agent.said(`rank ${rank} of 4 of run`)));
   await agent.said(`rank 1 of run "${job.run}" is gone`);
@@ -65,5 +65,15 @@ test("a user's agent takes that user's processes alone", async (context) => {
   await job.rank(0, 2, program).said('started');
   const theirs = job.rank(1, 2, program, { uid: 54_321 });
   await agent.said(`rank 1 of 2 of run "${job.run}": process ${theirs.child.pid}`);
+  expect(agent.output()).not.toContain('rank 0 of 2');
+});
+
+test("an agent that a job of Slurm started takes that job's ranks alone", async () => {
+  await using job = await AgentJob.start();
+  const agent = await job.agent(job.address, 'socket', '0-3');
+  const program = ['sh', '-c', 'echo started; exec sleep 600'] as const;
+  await job.rank(0, 2, program, { environment: { SLURM_JOB_ID: 'another' } }).said('started');
+  job.rank(1, 2, program);
+  await agent.said('rank 1 of 2 of run');
   expect(agent.output()).not.toContain('rank 0 of 2');
 });

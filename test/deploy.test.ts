@@ -59,7 +59,7 @@ const srun = `
 while [ "\${1#--}" != "$1" ]; do [ "$1" != --overlap ] || SLURM_NTASKS=1; shift; done
 trap 'kill "\${pids[@]}"' TERM
 status=0 pids=()
-for ((task = 0; task < SLURM_NTASKS; task++)); do SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & pids+=($!); done
+for ((task = 0; task < SLURM_NTASKS; task++)); do SLURM_STEP_ID=0 SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & pids+=($!); done
 for pid in "\${pids[@]}"; do wait "$pid" || status=$?; done
 exit $status`;
 
@@ -87,16 +87,16 @@ test('a job under Slurm brings its own aggregator, loses nothing, and ends with 
 });
 
 test('PyTorch ranks under Slurm, as they are: the agent beside them finds and ends them', async () => {
-  const rank = ['sh', '-c', 'echo "rank $RANK sends to [$RANKTRACE_URL]"; exec sleep 12'];
-  const { code, output, cwd } = await submit('slurm-agent', ['env', 'RANK=0', 'WORLD_SIZE=1', ...rank], {
+  const rank = ['sh', '-c', 'echo "rank $SLURM_PROCID sends to [$RANKTRACE_URL]"; exec sleep 12'];
+  const { code, output, cwd } = await submit('slurm-agent', rank, {
     AGENT: '1',
     SLURM_JOB_NUM_NODES: '1',
   });
   expect(code, output).toBe(0);
   expect(output).toContain('rank 0 sends to []');
-  expect(output).toMatch(/rank 0 of 1 of run "slurm-4711": process \d+/);
+  expect(output).toMatch(/rank 1 of 2 of run "slurm-4711": process \d+/);
   const run = await readRun(join(cwd, 'ranktrace-out/slurm-4711'), 'slurm-4711');
-  expect(run.processes.map(({ rank }) => rank)).toEqual([0]);
+  expect(run.processes.map(({ rank }) => rank)).toEqual([0, 1]);
   expect(run.findings).toEqual([]);
 });
 

@@ -193,7 +193,13 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
     await service.said('listening on');
     const address = /listening on (http:\S+?),/.exec(service.output())?.[1]?.replace(/^http/, 'ws') as string;
     // Ranks of a job whose launcher, devices and folders have such names.
-    const names = { TORCHELASTIC_RUN_ID: evil, MASTER_ADDR: evil, CUDA_VISIBLE_DEVICES: evil, KINETO_IPC_SOCKET_DIR: at(evilFile) };
+    const names = {
+      SLURM_JOB_ID: 'hostile',
+      TORCHELASTIC_RUN_ID: evil,
+      MASTER_ADDR: evil,
+      CUDA_VISIBLE_DEVICES: evil,
+      KINETO_IPC_SOCKET_DIR: at(evilFile),
+    };
     const ranks = [{ RANK: '0' }, { RANK: evil }].map((rank) =>
       spawn(process.execPath, ['-e', 'setTimeout(() => {}, 600_000)'], {
         env: { ...process.env, ...names, WORLD_SIZE: '2', ...rank },
@@ -202,7 +208,10 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
     );
     const folder = at(`sockets ${evilFile}`);
     mkdirSync(folder);
-    const agent = startCommand(['agent', '--url', address, '--socket-dir', folder], { RANKTRACE_SPOOL_DIRECTORY: at('agent spool') });
+    const agent = startCommand(['agent', '--url', address, '--socket-dir', folder], {
+      RANKTRACE_SPOOL_DIRECTORY: at('agent spool'),
+      SLURM_JOB_ID: 'hostile',
+    });
     await Promise.all([agent.said('rank 0 of 2'), agent.said('make no sense')]);
     for (const rank of ranks) rank.kill('SIGKILL');
     agent.child.kill('SIGINT');

@@ -1,5 +1,6 @@
 // A service, agents and ranks of one job in a temporary directory, for tests of `ranktrace agent`. Disposing ends all of them.
 
+import { randomUUID } from 'node:crypto';
 import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +20,8 @@ export interface ReportedCollectives {
 
 export class AgentJob implements AsyncDisposable {
   readonly run = 'torch-job';
+  /** Its agents see its ranks alone: other tests have ranks on this host, too. */
+  readonly job = { SLURM_JOB_ID: randomUUID() };
   readonly port: number;
   readonly #directory = mkdtempSync(join(tmpdir(), 'ranktrace-agent-'));
   readonly #started: StartedCommand[] = [];
@@ -50,7 +53,11 @@ export class AgentJob implements AsyncDisposable {
     mkdirSync(this.at(folder), { recursive: true });
     if (uid !== undefined) for (const path of [this.at(), this.at(folder)]) chownSync(path, uid, -1);
     const options = ['--url', url, '--run', this.run, '--ranks', ranks, '--socket-dir', this.at(folder)];
-    const agent = startCommand(['agent', ...options], { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...environment }, { uid });
+    const agent = startCommand(
+      ['agent', ...options],
+      { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...this.job, ...environment },
+      { uid },
+    );
     this.#started.push(agent);
     await agent.said('answers PyTorch processes');
     return agent;
@@ -70,6 +77,7 @@ export class AgentJob implements AsyncDisposable {
   ): StartedCommand {
     const env = {
       ...process.env,
+      ...this.job,
       ...{ RANK: `${rank}`, LOCAL_RANK: `${rank}`, WORLD_SIZE: `${worldSize}`, MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29500' },
       ...{ KINETO_IPC_SOCKET_DIR: this.at(folder), TMPDIR: this.at('tmp'), ...environment },
       ...(daemon && { KINETO_USE_DAEMON: '1' }),

@@ -362,7 +362,8 @@ seconds. Give --seconds; with --steps the window is as long as so many steps wer
       'after',
       `
 Jobs need KINETO_USE_DAEMON=1 in their environment and no change: ranktrace capture then records all their ranks at one moment. Tokens and NATS
-credentials come from RANKTRACE_TOKEN and RANKTRACE_NATS_*, as for ranks. A user's agent sees that user's ranks; root's sees all.`,
+credentials come from RANKTRACE_TOKEN and RANKTRACE_NATS_*, as for ranks. A user's agent sees that user's ranks; root's sees all; one that a
+job of Slurm started sees that job's.`,
     )
     .addHelpText(
       'after',

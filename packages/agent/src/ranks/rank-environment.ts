@@ -18,6 +18,8 @@ const placing: readonly string[] = [
 /** A rank's place, and how it is set up. */
 export interface RankPlace {
   readonly options: ResolvedOptions;
+  /** Slurm's number of the job; undefined where no scheduler gave one. */
+  readonly job: string | undefined;
   /** Whether the process asks Kineto's daemon for work (`KINETO_USE_DAEMON`). */
   readonly asksDaemon: boolean;
   /** Folder of the socket that it asks through; undefined for the abstract name. */
@@ -82,6 +84,7 @@ export function placeOf(
     const named = options.isRunNamed || sendsItself ? options : resolveOptions({ run: jobName(environment) }, merged);
     return {
       options: { ...named, notices: [] },
+      job: environment.SLURM_JOB_ID || undefined,
       asksDaemon: isOn(environment.KINETO_USE_DAEMON),
       socketFolder: environment.KINETO_IPC_SOCKET_DIR || undefined,
       // Since 2026 Kineto writes nowhere else.

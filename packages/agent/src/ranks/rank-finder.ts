@@ -177,6 +177,8 @@ export class RankFinder {
       return undefined;
     }
     const { run: name, rank } = place.options;
+    // An agent that a job started is for that job; another job's ranks may be on the same host.
+    if (environment.SLURM_JOB_ID && place.job !== environment.SLURM_JOB_ID) return undefined;
     if (
       !isWanted(rank) ||
       isOwn(pid) ||
