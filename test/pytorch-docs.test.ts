@@ -86,7 +86,6 @@ if (torch === undefined) {
     const ours = found.find(({ onsetStep, ranks }) => ranks.join() === '2' && Math.abs((onsetStep ?? 0) - 1001) <= 16);
     expect(ours, alerts.stdout).toMatchObject({ rule: 'step_time', capture: { state: 'written', ranks: [0, 1, 2, 3] } });
     expect(ours?.cause?.text).toMatch(/^rank 2 works .* in forward/);
-    expect(ours?.step).toBeLessThan(1001 + 64);
     const report = await run(typed('ranktrace report runs/first'));
     expect(report.stdout).toMatch(/rank 2/);
   });
