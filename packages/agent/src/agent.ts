@@ -125,7 +125,7 @@ class HostAgent implements Agent {
     };
     every(limits.scanIntervalMs, 'looking for ranks', () => this.#finder.scan());
     every(limits.wallClockIntervalMs, 'reading the wall clock', () => this.#wallClocks.read());
-    every(limits.heartbeatMs, 'looking after ranks', () => {
+    every(limits.livesIntervalMs, 'looking after ranks', () => {
       this.#finder.checkLives();
       this.#endGone();
     });

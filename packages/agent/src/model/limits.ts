@@ -35,8 +35,12 @@ export const agentLimits = {
   /** Where all ranks of a run on this host end within this time, the run has ended; a rank that goes alone has stopped. */
   endTogetherMs: 5000,
 
-  /** A rank without news sends a batch this often. */
-  heartbeatMs: 2000,
+  /** A rank without news sends a batch this often: below the time after which the service calls a silent rank stopped. */
+  heartbeatMs: 3000,
+  /** A body below this is sent as it is: unzipping and zipping take more than they spare. */
+  deflateBytesMin: 1024,
+  /** Interval between two looks at whether the processes of ranks go on. */
+  livesIntervalMs: 2000,
   /** Interval between two readings of the wall clock beside the monotonic one. */
   wallClockIntervalMs: 5000,
   /** What a wall clock is assumed to be slewed by, to weigh an old exact reading against a new one that was interrupted. */

@@ -275,7 +275,7 @@ export class RankSession {
         tid: 0,
       });
     }
-    return encodeBody(this.#builder.take(), (body) => deflateRawSync(body));
+    return encodeBody(this.#builder.take(), (body) => (body.length < limits.deflateBytesMin ? body : deflateRawSync(body)));
   }
 
   #send(body: EncodedBody, since: number | undefined, last: boolean): void {
