@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { describe, expect, test } from 'vitest';
 import { batchArbitrary, batchOf, contentOf, deflate, exampleBatches, header, inflate, noDeflate } from '../../../test/setup/batches.ts';
-import { type Batch, decodeBatch, decodeBatchHeader, encodeBatch } from './batch.ts';
+import { type Batch, besideOf, decodeBatch, decodeBatchHeader, encodeBatch, isBeside } from './batch.ts';
 import { ProtocolError } from './errors.ts';
 import { tableNames } from './event-tables.ts';
 import { limits } from './limits.ts';
@@ -322,4 +322,15 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
     );
     expect(bytes).toBeLessThan(2 * limits.bodyBytesMax);
   });
+});
+
+test('the incarnation of a recorder beside a rank is a valid one, sorts before all lives, and is known by its beginning', () => {
+  const longest = 'z'.repeat(32);
+  for (const life of ['mwt8l0o5-17kelig39fhqw-dz2', '0001', longest]) {
+    const beside = besideOf(life);
+    expect([isBeside(beside), isBeside(life)]).toEqual([true, false]);
+    const bytes = encodeBatch({ ...example, header: { ...example.header, incarnation: beside } }, noDeflate);
+    expect(decodeBatchHeader(bytes).incarnation).toBe(beside);
+  }
+  expect(besideOf('mwt8l0o5-1') < 'mwt8l0o5-1').toBe(true);
 });

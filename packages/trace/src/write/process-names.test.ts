@@ -1,7 +1,8 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { Alignment } from '../model/trace-sink.ts';
-import { alignmentText } from './process-names.ts';
+import type { Alignment, TraceProcess } from '../model/trace-sink.ts';
+import { traceHeader, traceProcess } from '../testing/trace-events.ts';
+import { alignmentText, processNames } from './process-names.ts';
 
 describe('alignmentText', () => {
   const cases: readonly (readonly [string, Alignment])[] = [
@@ -26,5 +27,15 @@ describe('alignmentText', () => {
 
   it.each(cases)('says %s', (text, alignment) => {
     expect(alignmentText(alignment)).toBe(text);
+  });
+});
+
+describe('processNames', () => {
+  it('numbers the lives of a rank, and names what was recorded beside one', () => {
+    const process = (index: number, rank: number, incarnation: string): TraceProcess =>
+      traceProcess({ index, rank, incarnation, hostName: 'a' });
+    const processes = [process(0, 0, 'by-1'), process(1, 0, 'm1'), process(2, 0, 'm2'), process(3, 1, 'm1')];
+    const names = processNames(traceHeader(processes));
+    expect(processes.map((one) => names.get(one))).toEqual(['rank 0 · a · PyTorch', 'rank 0 · a', 'rank 0 · a · restart 1', 'rank 1 · a']);
   });
 });
