@@ -2356,19 +2356,27 @@ def _hook_optimizers():
 
     open_spans = weakref.WeakKeyDictionary()
 
-    def begin(optimizer, *_):
-        if _running is not None:
-            _begin_steps(_running)
-            span = _running._begin(_Span("optimizer"))
-            if span is not None:
-                open_spans[optimizer] = span
+    def begin(optimizer, args, kwargs):
+        if _running is None:
+            return
+        _begin_steps(_running)
+        if any(callable(one) for one in (*args, *kwargs.values())):
+            # A closure has the passes in it, as Lightning's: what follows them is the optimizer's own work.
+            if getattr(_mark, "time", None) is None:
+                _mark.time = _now()
+            return
+        span = _running._begin(_Span("optimizer"))
+        if span is not None:
+            open_spans[optimizer] = span
 
     def end(optimizer, *_):
         global _first_optimizer
+        profile = _running
         span = open_spans.pop(optimizer, None)
         if span is not None:
             _end(span)
-        profile = _running
+        elif profile is not None:
+            _add_since_mark(profile, "optimizer")
         if profile is None:
             return
         # A program may have several optimizers: the first one counts the steps.
@@ -2415,7 +2423,8 @@ def _hook_backward():
         if profile is None:
             return original(*args, **kwargs)
         _begin_steps(profile)
-        _add_forward(profile)
+        # The forward pass: from the last batch, backward or step to here. What lies between is the program's own work.
+        _add_since_mark(profile, "forward")
         span = profile._begin(_Span("backward"))
         try:
             return original(*args, **kwargs)
@@ -2427,14 +2436,14 @@ def _hook_backward():
     torch.autograd.backward = backward
 
 
-def _add_forward(profile):
-    """The forward pass: from the last batch, backward or step to the begin of backward. What lies between is the program's own work."""
+def _add_since_mark(profile, name):
+    """A phase from the end of the one before to now, unless something is open that encloses it."""
     began = getattr(_mark, "time", None)
     _mark.time = None
     thread = _thread_of(profile)
     if began is None or thread is None or thread.stack or len(profile._events) >= _EVENTS_MAX:
         return
-    span = _Span("forward")
+    span = _Span(name)
     span.thread, span.start, span.end = thread, began, _now()
     profile._events.append(span)
 
@@ -2499,6 +2508,100 @@ def _payload(args):
         return sum(one.numel() * one.element_size() for one in tensors if hasattr(one, "element_size"))
     except Exception:
         return 0
+
+
+# ---- Trainers ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def __getattr__(name):
+    """Callbacks for trainers of others; each is made when it is asked for, as its base class is the trainer's."""
+    make = {"LightningCallback": _lightning_callback, "TransformersCallback": _transformers_callback}.get(name)
+    if make is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made = make()
+    return made
+
+
+class _Trained:
+    """The profile of a trainer: the one that runs, as under `python -m ranktrace`, or one of its own."""
+
+    def __init__(self, options):
+        _Options(options)  # a wrong one raises here, and not in the midst of the training
+        self._options = options
+        self._own = None
+
+    def begin(self, **facts):
+        if _running is None:
+            self._own = Profile(**self._options).start(begins_step=False)
+        instrument_torch()
+        if _running is not None:
+            # Not the optimizer's: a step of the trainer may have several, or none.
+            _running._counts_steps = True
+            _running.context(**facts)
+
+    def end(self):
+        if self._own is not None:
+            self._own.stop()
+
+
+def _number(value):
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _lightning_callback():
+    try:
+        from lightning.pytorch.callbacks import Callback
+    except ImportError:
+        from pytorch_lightning.callbacks import Callback
+
+    class LightningCallback(Callback):
+        """`Trainer(callbacks=[ranktrace.LightningCallback()])`: each batch is a step. Options are those of `profile`."""
+
+        def __init__(self, **options):
+            self._trained = _Trained(options)
+
+        def on_train_start(self, trainer, module):
+            self._trained.begin(accumulate_grad_batches=trainer.accumulate_grad_batches)
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            step()
+
+        def on_train_end(self, trainer, module):
+            self._trained.end()
+
+        def on_exception(self, trainer, module, exception):
+            self._trained.end()
+
+    return LightningCallback
+
+
+def _transformers_callback():
+    from transformers import TrainerCallback
+
+    class TransformersCallback(TrainerCallback):
+        """`Trainer(callbacks=[ranktrace.TransformersCallback()])`: each optimizer step is a step, and logged values are counters."""
+
+        def __init__(self, **options):
+            self._trained = _Trained(options)
+
+        def on_train_begin(self, args, state, control, **_):
+            self._trained.begin(
+                batch_size=args.per_device_train_batch_size * args.gradient_accumulation_steps,
+                gradient_accumulation_steps=args.gradient_accumulation_steps,
+            )
+
+        def on_step_end(self, args, state, control, **_):
+            step()
+
+        def on_log(self, args, state, control, logs=None, **_):
+            for name, value in (logs or {}).items():
+                if _number(value) is not None:
+                    counter(name, value)
+
+        def on_train_end(self, args, state, control, **_):
+            self._trained.end()
+
+    return TransformersCallback
 
 
 class _AfterImport:
