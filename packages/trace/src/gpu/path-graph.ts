@@ -116,17 +116,15 @@ export class PathGraph {
   }
 
   /**
-   * Edges of the path back from the latest node that `isEnd`, in order: at each node the way comes from what held it back, the node before it with
-   * the latest time. `timeOf`: a node's time.
+   * Edges of the path back from the latest node that may end it, in order: at each node the way comes from what held it back, the node before it
+   * with the latest time. By place of the node: its time, and 1 where it may end the path.
    */
-  lastArrivals(timeOf: (node: number) => number, isEnd: (node: number) => boolean): readonly number[] {
+  lastArrivals(times: Float64Array, isEnd: Uint8Array): readonly number[] {
     const { from, to } = this.#edges.columns;
     const into = edgesBy(to, this.edges, this.#nodeCount);
-    const times = new Float64Array(this.#nodeCount);
     let end = -1;
     for (let node = 0; node < times.length; node++) {
-      times[node] = timeOf(this.#nodes[node] as number);
-      if (isEnd(this.#nodes[node] as number) && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
+      if (isEnd[node] === 1 && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
     }
     const path: number[] = [];
     if (end < 0) return path;
