@@ -9,6 +9,7 @@
 import { pairOf } from '@ranktrace/protocol';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
 import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
+import { argumentOf } from '../model/event-arguments.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import { meetingOf } from './meeting-of.ts';
@@ -128,8 +129,8 @@ export class CollectiveParts implements TraceSink {
   }
 }
 
-function sizeOf({ arguments: given }: TraceEvent): number {
-  const size = given?.get('Group size');
+function sizeOf(event: TraceEvent): number {
+  const size = argumentOf(event, 'Group size');
   return typeof size === 'number' ? size : 0;
 }
 

@@ -39,7 +39,7 @@ export class OpNames {
   readonly #named: NamedOp[] = [];
   readonly #names = new Map<string, OpName>();
   readonly #sums = new Float64Array(limits.blameOpNamesMax);
-  #summed: number[] = [];
+  readonly #summed: number[] = [];
 
   at(op: number): NamedOp | undefined {
     return this.#named[op];
@@ -74,11 +74,20 @@ export class OpNames {
   takeSums(): OpTimes | undefined {
     if (this.#summed.length === 0) return undefined;
     const sums = this.#sums;
-    const longest = this.#summed.sort((a, b) => (sums[b] as number) - (sums[a] as number)).slice(0, limits.blameOpsPerStepMax);
-    const times = { ops: Uint16Array.from(longest), lengths: Float32Array.from(longest, (op) => sums[op] as number) };
+    const ops = new Uint16Array(Math.min(this.#summed.length, limits.blameOpsPerStepMax));
+    let taken = 0;
+    for (const op of this.#summed) {
+      const sum = sums[op] as number;
+      if (taken === ops.length && sum <= (sums[ops[taken - 1] as number] as number)) continue;
+      let at = taken < ops.length ? taken++ : taken - 1;
+      for (; at > 0 && (sums[ops[at - 1] as number] as number) < sum; at--) ops[at] = ops[at - 1] as number;
+      ops[at] = op;
+    }
+    const lengths = new Float32Array(ops.length);
+    for (let at = 0; at < ops.length; at++) lengths[at] = sums[ops[at] as number] as number;
     for (const op of this.#summed) sums[op] = 0;
-    this.#summed = [];
-    return times;
+    this.#summed.length = 0;
+    return { ops, lengths };
   }
 }
 

@@ -9,13 +9,14 @@
 //
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
+import { countBelow } from '../model/count-below.ts';
 import { edgeKindNumber, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
-import { type PathWorth, pathWorth } from './path-worth.ts';
+import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -88,39 +89,47 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
       graph.add(edgeKindNumber.kernel, from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
     }
   }
-  return graph.edges === 0 ? undefined : yield* summed(graph, paths, bases, ranks, step, matched);
+  if (graph.edges === 0) return undefined;
+  const places = placesOf(graph, paths, bases);
+  const path = graph.lastArrivals(places.times, places.isWork);
+  const drawn = summed(graph, path, places, paths, ranks, step);
+  yield;
+  const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, places, path });
+  return { ...drawn, worth };
 }
 
-function* summed(
+/** `bases`: the first node of each rank. */
+function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces {
+  const { nodes } = graph;
+  const places = { ranks: new Uint32Array(nodes), times: new Float64Array(nodes), isWork: new Uint8Array(nodes) };
+  for (let place = 0; place < nodes; place++) {
+    const node = graph.nodeAt(place);
+    const rank = countBelow(bases.length, (at) => (bases[at] as number) <= node) - 1;
+    const path = paths[rank] as RankPath;
+    places.ranks[place] = rank;
+    places.times[place] = path.timeOf(node);
+    if (path.isWork(node)) places.isWork[place] = 1;
+  }
+  return places;
+}
+
+function summed(
   graph: PathGraph,
+  path: readonly number[],
+  places: PathPlaces,
   paths: readonly RankPath[],
-  bases: readonly number[],
   ranks: readonly RankOfPath[],
   step: number,
-  matched: readonly (readonly Part[])[],
-): Generator<void, DrawnPath> {
+): Omit<DrawnPath, 'worth'> {
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
   const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
-  const rankOf = (node: number): number => {
-    let [low, high] = [0, bases.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((bases[middle] as number) <= node) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
-  };
-  const pathOf = (node: number): RankPath => paths[rankOf(node)] as RankPath;
-  const path = graph.lastArrivals(
-    (node) => pathOf(node).timeOf(node),
-    (node) => pathOf(node).isWork(node),
-  );
   const pieces: PathPiece[] = [];
   for (const edge of path) {
-    const { from, to } = graph.edge(edge);
-    const at = rankOf(from);
-    pieces.push(pieceOf(edge, { at, to: rankOf(to), start: pathOf(from).timeOf(from), end: pathOf(to).timeOf(to) }, paths, ranks));
+    const [from, until] = [graph.fromOf(edge), graph.toOf(edge)];
+    const at = places.ranks[from] as number;
+    const to = places.ranks[until] as number;
+    pieces.push(pieceOf(edge, { at, to, start: places.times[from] as number, end: places.times[until] as number }, paths, ranks));
     const {
       rank,
       work: { names },
@@ -144,9 +153,7 @@ function* summed(
     byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
     lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
   };
-  yield;
-  const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, rankOf, path });
-  return { worth, path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
+  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */

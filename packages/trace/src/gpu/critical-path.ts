@@ -349,7 +349,7 @@ export class RankPath {
   #addStreams(): void {
     const { work, names, streams } = this.#work;
     const { columns } = work;
-    const queue = queueLengths(this.#work);
+    const queue = this.#isComplete ? undefined : queueLengths(this.#work);
     const rows: number[] = [];
     for (let row = 0; row < work.length; row++) {
       const onHost = (streams[columns.stream[row] as number] as WorkStream).stream < 0;
@@ -402,7 +402,7 @@ export class RankPath {
     } else if (this.#inside[this.#hosts + source] === 1) this.#add('sync', this.#nodeOf(source) + 1, 2 * call + 1, 0);
   }
 
-  #addKernel(row: number, last: Map<number, number>, waitsFor: ReadonlyMap<number, number>, queue: QueueLengths): void {
+  #addKernel(row: number, last: Map<number, number>, waitsFor: ReadonlyMap<number, number>, queue: QueueLengths | undefined): void {
     const { work } = this.#work;
     const node = this.#nodeOf(row);
     const stream = work.columns.stream[row] as number;
@@ -413,7 +413,7 @@ export class RankPath {
     if (isWaiting) this.#add('sync', this.#nodeOf(source) + 1, node, 0);
     const call = this.#work.callOf(row);
     const before = last.get(stream);
-    if (this.#isComplete) this.#addHolders(row, call, before);
+    if (queue === undefined) this.#addHolders(row, call, before);
     else this.#addHtaHolder(row, call, before, sourceEnd, queue);
     last.set(stream, row);
   }

@@ -2,65 +2,72 @@
 //
 // Ties are resolved as networkx's dag_longest_path resolves them: by the order in which edges and nodes were added.
 
+import { ColumnTable } from '../model/column-table.ts';
+
+/** Places of an edge's nodes, its kind, and its weight. */
+const pathEdgeColumns = { from: 'u32', to: 'u32', kind: 'u8', weight: 'f64' } as const;
+
 /** Edges are numbers, in order of addition. */
 export class PathGraph {
   /** By node: its place + 1 in `#nodes`. */
   readonly #places: Uint32Array;
-  readonly #nodes: number[] = [];
-  /** Places of each edge's nodes, its kind, and its weight. */
-  readonly #from: number[] = [];
-  readonly #to: number[] = [];
-  readonly #kinds: number[] = [];
-  readonly #weights: number[] = [];
+  readonly #nodes: Uint32Array;
+  #nodeCount = 0;
+  readonly #edges = new ColumnTable(pathEdgeColumns);
 
   /** For nodes 0 … `nodesMax` − 1. */
   constructor(nodesMax: number) {
     this.#places = new Uint32Array(nodesMax);
+    this.#nodes = new Uint32Array(nodesMax);
   }
 
   /** Nodes that have an edge. */
   get nodes(): number {
-    return this.#nodes.length;
+    return this.#nodeCount;
   }
 
   get edges(): number {
-    return this.#from.length;
+    return this.#edges.length;
   }
 
   add(kind: number, from: number, to: number, weight: number): void {
-    this.#from.push(this.#placeOf(from));
-    this.#to.push(this.#placeOf(to));
-    this.#kinds.push(kind);
-    this.#weights.push(weight);
+    const edge = this.#edges.add();
+    const { columns } = this.#edges;
+    columns.from[edge] = this.#placeOf(from);
+    columns.to[edge] = this.#placeOf(to);
+    columns.kind[edge] = kind;
+    columns.weight[edge] = weight;
   }
 
   edge(edge: number): { readonly kind: number; readonly from: number; readonly to: number; readonly weight: number } {
-    const [from, to] = [this.#nodes[this.#from[edge] as number] as number, this.#nodes[this.#to[edge] as number] as number];
-    return { kind: this.#kinds[edge] as number, from, to, weight: this.#weights[edge] as number };
+    const { from, to, kind, weight } = this.#edges.columns;
+    const [begin, end] = [this.#nodes[from[edge] as number] as number, this.#nodes[to[edge] as number] as number];
+    return { kind: kind[edge] as number, from: begin, to: end, weight: weight[edge] as number };
   }
 
   /** Number of an edge's kind. */
   kindOf(edge: number): number {
-    return this.#kinds[edge] as number;
+    return this.#edges.columns.kind[edge] as number;
   }
 
   weightOf(edge: number): number {
-    return this.#weights[edge] as number;
+    return this.#edges.columns.weight[edge] as number;
   }
 
   /** Places of the nodes that an edge leads from and to. */
   fromOf(edge: number): number {
-    return this.#from[edge] as number;
+    return this.#edges.columns.from[edge] as number;
   }
 
   toOf(edge: number): number {
-    return this.#to[edge] as number;
+    return this.#edges.columns.to[edge] as number;
   }
 
   /** Edges of the longest path, in order; a weight below 0 counts as 0. */
   longest(): readonly number[] {
-    const { length } = this.#nodes;
-    const into = edgesBy(this.#to, length);
+    const { from, to, weight } = this.#edges.columns;
+    const length = this.#nodeCount;
+    const into = edgesBy(to, this.edges, length);
     const distance = new Float64Array(length);
     const through = new Int32Array(length).fill(-1);
     let [end, most] = [-1, Number.NEGATIVE_INFINITY];
@@ -69,7 +76,7 @@ export class PathGraph {
       let by = -1;
       for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
         const edge = into.edges[at] as number;
-        const far = (distance[this.#from[edge] as number] as number) + Math.max(0, this.#weights[edge] as number);
+        const far = (distance[from[edge] as number] as number) + Math.max(0, weight[edge] as number);
         if (by >= 0 && !(far > best)) continue;
         best = far;
         by = edge;
@@ -81,14 +88,15 @@ export class PathGraph {
       most = best;
     }
     const path: number[] = [];
-    for (let by = through[end] ?? -1; by >= 0; by = through[this.#from[by] as number] as number) path.push(by);
+    for (let by = through[end] ?? -1; by >= 0; by = through[from[by] as number] as number) path.push(by);
     return path.reverse();
   }
 
   /** Nodes so that edges lead forward; those of a cycle, which only broken clocks make, are left out. */
   #sorted(into: EdgesBy): Uint32Array {
-    const { length } = this.#nodes;
-    const outOf = edgesBy(this.#from, length);
+    const { from, to } = this.#edges.columns;
+    const length = this.#nodeCount;
+    const outOf = edgesBy(from, this.edges, length);
     const left = new Uint32Array(length);
     const sorted = new Uint32Array(length);
     let count = 0;
@@ -99,25 +107,24 @@ export class PathGraph {
     for (let at = 0; at < count; at++) {
       const node = sorted[at] as number;
       for (let out = outOf.firsts[node] as number; out < (outOf.firsts[node + 1] as number); out++) {
-        const to = this.#to[outOf.edges[out] as number] as number;
-        left[to] = (left[to] as number) - 1;
-        if (left[to] === 0) sorted[count++] = to;
+        const next = to[outOf.edges[out] as number] as number;
+        left[next] = (left[next] as number) - 1;
+        if (left[next] === 0) sorted[count++] = next;
       }
     }
     return sorted.subarray(0, count);
   }
 
   /**
-   * Edges of the path back from the latest node that `isEnd`, in order: at each node the way comes from what held it back, the node before it with
-   * the latest time. `timeOf`: a node's time.
+   * Edges of the path back from the latest node that may end it, in order: at each node the way comes from what held it back, the node before it
+   * with the latest time. By place of the node: its time, and 1 where it may end the path.
    */
-  lastArrivals(timeOf: (node: number) => number, isEnd: (node: number) => boolean): readonly number[] {
-    const into = edgesBy(this.#to, this.#nodes.length);
-    const times = new Float64Array(this.#nodes.length);
+  lastArrivals(times: Float64Array, isEnd: Uint8Array): readonly number[] {
+    const { from, to } = this.#edges.columns;
+    const into = edgesBy(to, this.edges, this.#nodeCount);
     let end = -1;
     for (let node = 0; node < times.length; node++) {
-      times[node] = timeOf(this.#nodes[node] as number);
-      if (isEnd(this.#nodes[node] as number) && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
+      if (isEnd[node] === 1 && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
     }
     const path: number[] = [];
     if (end < 0) return path;
@@ -127,11 +134,11 @@ export class PathGraph {
       let by = -1;
       for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
         const edge = into.edges[at] as number;
-        if (by < 0 || (times[this.#from[edge] as number] as number) > (times[this.#from[by] as number] as number)) by = edge;
+        if (by < 0 || (times[from[edge] as number] as number) > (times[from[by] as number] as number)) by = edge;
       }
       if (by < 0) break;
       path.push(by);
-      node = this.#from[by] as number;
+      node = from[by] as number;
     }
     return path.reverse();
   }
@@ -147,7 +154,10 @@ export class PathGraph {
   }
 
   #placeOf(node: number): number {
-    if (this.#places[node] === 0) this.#places[node] = this.#nodes.push(node);
+    if (this.#places[node] === 0) {
+      this.#nodes[this.#nodeCount++] = node;
+      this.#places[node] = this.#nodeCount;
+    }
     return (this.#places[node] as number) - 1;
   }
 }
@@ -158,16 +168,16 @@ interface EdgesBy {
   readonly edges: Uint32Array;
 }
 
-function edgesBy(ends: readonly number[], nodes: number): EdgesBy {
+function edgesBy(ends: Uint32Array, count: number, nodes: number): EdgesBy {
   const firsts = new Uint32Array(nodes + 1);
-  for (let edge = 0; edge < ends.length; edge++) {
+  for (let edge = 0; edge < count; edge++) {
     const next = (ends[edge] as number) + 1;
     firsts[next] = (firsts[next] as number) + 1;
   }
   for (let node = 0; node < nodes; node++) firsts[node + 1] = (firsts[node + 1] as number) + (firsts[node] as number);
   const next = firsts.slice();
-  const edges = new Uint32Array(ends.length);
-  for (let edge = 0; edge < ends.length; edge++) {
+  const edges = new Uint32Array(count);
+  for (let edge = 0; edge < count; edge++) {
     const node = ends[edge] as number;
     const place = next[node] as number;
     edges[place] = edge;

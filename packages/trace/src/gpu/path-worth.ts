@@ -28,13 +28,22 @@ interface Part {
   readonly row: number;
 }
 
+/** The nodes of a path's graph, by place. */
+export interface PathPlaces {
+  /** Index of the rank. */
+  readonly ranks: Uint32Array;
+  /** ns. */
+  readonly times: Float64Array;
+  /** 1 for the begin or the end of device work. */
+  readonly isWork: Uint8Array;
+}
+
 export interface WorthOptions {
   readonly graph: PathGraph;
   readonly paths: readonly RankPath[];
   readonly ranks: readonly RankOfPath[];
   readonly matched: readonly (readonly Part[])[];
-  /** Index of the rank of a node. */
-  readonly rankOf: (node: number) => number;
+  readonly places: PathPlaces;
   /** Edges on the critical path. */
   readonly path: readonly number[];
 }
@@ -69,11 +78,7 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
   const { partOf, ...lagged } = yield* laggedGraph(options, parts);
   yield;
   const whatIf = new WhatIf(lagged);
-  const onPath = new Float64Array(parts.all.length);
-  for (const edge of path) {
-    const part = partOf(edge);
-    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.weightOf(edge));
-  }
+  const onPath = timesOnPath(graph, path, partOf, parts.all.length);
   const heaviest = parts.all.flatMap(({ name }, part) => (name !== undefined && (onPath[part] as number) > 0 ? [part] : []));
   heaviest.sort((a, b) => (onPath[b] as number) - (onPath[a] as number));
   const wanted = heaviest
@@ -91,6 +96,16 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
       return { bound, name, onPath: time, savesAtHalf: saved[2 * at] as number, savesAtZero: saved[2 * at + 1] as number };
     })
     .sort((a, b) => b.savesAtHalf - a.savesAtHalf || b.onPath - a.onPath);
+}
+
+/** Time on the path by part. */
+function timesOnPath(graph: PathGraph, path: readonly number[], partOf: (edge: number) => number, parts: number): Float64Array {
+  const onPath = new Float64Array(parts);
+  for (const edge of path) {
+    const part = partOf(edge);
+    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.weightOf(edge));
+  }
+  return onPath;
 }
 
 /** Edges of a graph with room for `edgesMax` of them. */
@@ -128,22 +143,19 @@ class LaggedEdges {
 }
 
 /**
- * A thread that does nothing until some time in the stretch, as autograd's, begins with what another thread of its rank did last before. `ranks`:
- * index of the rank of each place.
+ * A thread that does nothing until some time in the stretch, as autograd's, begins with what another thread of its rank did last before.
  */
-function addThreadStarts({ graph, paths }: WorthOptions, ranks: Uint32Array, times: Float64Array, edges: LaggedEdges): void {
+function addThreadStarts({ graph, paths, places }: WorthOptions, times: Float64Array, edges: LaggedEdges): void {
   const hasEdge = new Uint8Array(times.length);
   const { to } = edges.columns;
   for (let edge = 0; edge < to.length; edge++) hasEdge[to[edge] as number] = 1;
   const hosts: number[][] = paths.map(() => []);
   const first: number[][] = paths.map(() => []);
   for (let place = 0; place < graph.nodes; place++) {
-    const node = graph.nodeAt(place);
-    const rank = ranks[place] as number;
-    const path = paths[rank] as RankPath;
-    if (path.isWork(node)) continue;
+    if (places.isWork[place] === 1) continue;
+    const rank = places.ranks[place] as number;
     hosts[rank]?.push(place);
-    if (hasEdge[place] === 0 && !path.isBegin(node)) first[rank]?.push(place);
+    if (hasEdge[place] === 0 && paths[rank]?.isBegin(graph.nodeAt(place)) === false) first[rank]?.push(place);
   }
   const isBefore = (a: number, b: number): boolean => {
     const timeA = times[a] as number;
@@ -185,7 +197,7 @@ interface PartedGraph extends LaggedGraph {
 const edgesPerYield = 8192;
 
 function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, PartedGraph> {
-  const { graph, paths, ranks, matched, rankOf } = options;
+  const { graph, paths, ranks, matched, places } = options;
   const { names } = (ranks[0] as RankOfPath).work;
   const launches = paths.map((path) => path.launches());
   const together = matched
@@ -194,20 +206,13 @@ function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, Part
   // Each place begins at most one thread.
   const edgesMax = graph.edges + graph.nodes + sumOf(launches, ({ length }) => length) + sumOf(together, ({ length }) => 2 * length);
   const edges = new LaggedEdges(edgesMax);
-  const ofPlace = new Uint32Array(graph.nodes);
   const times = new Float64Array(graph.nodes + together.length);
+  times.set(places.times);
   const isEnd = new Uint8Array(times.length);
-  for (let place = 0; place < graph.nodes; place++) {
-    const node = graph.nodeAt(place);
-    const rank = rankOf(node);
-    const path = paths[rank] as RankPath;
-    ofPlace[place] = rank;
-    times[place] = path.timeOf(node);
-    if (path.isWork(node)) isEnd[place] = 1;
-  }
+  isEnd.set(places.isWork);
   const partOf = (edge: number): number => {
     const from = graph.fromOf(edge);
-    const rank = ofPlace[from] as number;
+    const rank = places.ranks[from] as number;
     const path = paths[rank] as RankPath;
     const bound = path.boundOf(edge);
     if (bound === 'compute' || bound === 'communication') return parts.of(bound, names, path.nameOf(edge));
@@ -230,12 +235,17 @@ function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, Part
     }
   }
   const { kernel, gap, launch } = edgeKindNumber;
-  for (let edge = 0; edge < graph.edges; edge++) {
-    if (edge % edgesPerYield === 0) yield;
-    const kind = graph.kindOf(edge);
-    const end = graph.toOf(edge);
-    if (kind === kernel && isTogether[end] === 1) continue;
-    edges.add(graph.fromOf(edge), end, kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge)), partOf(edge));
+  const addEdges = (first: number, end: number): void => {
+    for (let edge = first; edge < end; edge++) {
+      const kind = graph.kindOf(edge);
+      const to = graph.toOf(edge);
+      if (kind === kernel && isTogether[to] === 1) continue;
+      edges.add(graph.fromOf(edge), to, kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge)), partOf(edge));
+    }
+  };
+  for (let edge = 0; edge < graph.edges; edge += edgesPerYield) {
+    yield;
+    addEdges(edge, Math.min(graph.edges, edge + edgesPerYield));
   }
   // Work that now waits for other work would still have to wait for its launch.
   const launching = parts.of('launch');
@@ -250,7 +260,7 @@ function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, Part
       if (a >= 0 && b >= 0) edges.add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
     }
   }
-  addThreadStarts(options, ofPlace, times, edges);
+  addThreadStarts(options, times, edges);
   return { partOf, times, isEnd, ...edges.columns };
 }
 

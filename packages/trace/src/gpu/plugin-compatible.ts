@@ -37,9 +37,9 @@ export function pluginWindows(work: RankWork): readonly WorkStep[] {
   return windows.slice(0, kept);
 }
 
-/** The plugin's step breakdown. */
-export function pluginSteps(work: RankWork): readonly PluginStep[] {
-  const unions = roleUnions(work);
+/** The plugin's step breakdown. Roles after `last` count as `other`: those before it need no events of theirs. */
+export function pluginSteps(work: RankWork, last: (typeof pluginRoles)[number] = 'other'): readonly PluginStep[] {
+  const unions = roleUnions(work, pluginRoles.indexOf(last) + 1);
   return pluginWindows(work).map(({ number, start, end }) => {
     const times = new Float64Array(pluginRoles.length);
     sweep(unions, start, end, (running, from, until) => {
@@ -52,21 +52,21 @@ export function pluginSteps(work: RankWork): readonly PluginStep[] {
   });
 }
 
-/** Unions in the order of the roles, without `other`. */
-function roleUnions(work: RankWork): readonly Intervals[] {
-  const unions = pluginRoles.slice(0, -1).map(() => new Intervals());
-  const union = (role: (typeof pluginRoles)[number]): Intervals => unions[pluginRoles.indexOf(role)] as Intervals;
+/** Unions in the order of the first `count` roles, without `other`. */
+function roleUnions(work: RankWork, count: number): readonly Intervals[] {
+  const unions = pluginRoles.slice(0, Math.min(count, pluginRoles.length - 1)).map(() => new Intervals());
+  const [kernel, memcpy, memset, communication, runtime, dataLoader, cpuExec] = unions;
   const { work: device, host, names } = work;
-  const byKind = [union('kernel'), union('memcpy'), union('memset')];
+  const byKind = [kernel, memcpy, memset];
   for (let row = 0; row < device.length; row++) {
-    const of = device.columns.class[row] === classOf.communication ? union('communication') : byKind[device.columns.kind[row] as number];
+    const of = device.columns.class[row] === classOf.communication ? communication : byKind[device.columns.kind[row] as number];
     of?.add(device.columns.start[row] as number, device.columns.end[row] as number);
   }
   const isLoader = names.matching(dataLoaderName);
   for (let row = 0; row < host.length; row++) {
     const isCall = host.columns.kind[row] === hostKind.call;
-    const of = isCall ? union('runtime') : isLoader[host.columns.name[row] as number] === 1 ? union('dataLoader') : union('cpuExec');
-    of.add(host.columns.start[row] as number, host.columns.end[row] as number);
+    const of = isCall ? runtime : isLoader[host.columns.name[row] as number] === 1 ? dataLoader : cpuExec;
+    of?.add(host.columns.start[row] as number, host.columns.end[row] as number);
   }
   return unions;
 }

@@ -6,6 +6,7 @@
 //
 // Invariant: an event costs no object: its fields go into columns, its texts become numbers.
 
+import { argumentOf } from '../model/event-arguments.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 import { runtimeCategories } from '../torch/kineto-categories.ts';
 import { hostKind, RankWork } from './device-work.ts';
@@ -217,14 +218,14 @@ function remembered<Value>(known: Map<string, Value>, name: string, answer: () =
 
 /** A number that is not below 0; 0 for anything else. */
 function numberOf(event: TraceEvent, key: string): number {
-  const value = event.arguments?.get(key);
+  const value = argumentOf(event, key);
   return typeof value === 'number' && value > 0 && value < Number.MAX_SAFE_INTEGER ? value : 0;
 }
 
 /** The kernel's own name, which a collective carries as an argument. */
 function nameOf(event: TraceEvent): string {
   if (event.kind !== 'collective') return event.name;
-  const name = event.arguments?.get('event');
+  const name = argumentOf(event, 'event');
   return typeof name === 'string' ? name : event.name;
 }
 
@@ -243,10 +244,10 @@ function threadOf({ threads }: RankRecord, { tid, name, overflow }: TraceLane): 
 }
 
 /** Index of the event's stream, by its arguments, else by the lane's name; -2 beyond the limit. */
-function streamOf({ streams, work }: RankRecord, { lane, arguments: given }: TraceEvent): number {
-  const named = streamName.exec(lane.name);
+function streamOf({ streams, work }: RankRecord, event: TraceEvent): number {
+  const named = streamName.exec(event.lane.name);
   const number = (key: string, otherwise: string | undefined): number => {
-    const value = given?.get(key);
+    const value = argumentOf(event, key);
     return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) < 2 ** 24 ? value : Number(otherwise ?? 0);
   };
   const device = number('device', named?.[1]);
@@ -263,9 +264,7 @@ function streamOf({ streams, work }: RankRecord, { lane, arguments: given }: Tra
 
 /** Row + 1 of how the kernel filled its device; a launch like the one before shares its row. */
 function addShape({ shapes }: RankWork, event: TraceEvent): number {
-  const { arguments: given } = event;
-  if (given === undefined) return 0;
-  const [blocks, occupancy] = [given.get('blocks per SM'), given.get('est. achieved occupancy %')];
+  const [blocks, occupancy] = [argumentOf(event, 'blocks per SM'), argumentOf(event, 'est. achieved occupancy %')];
   if (typeof blocks !== 'number' && typeof occupancy !== 'number') return 0;
   const { columns } = shapes;
   const values = [typeof blocks === 'number' ? blocks : Number.NaN, typeof occupancy === 'number' ? occupancy : Number.NaN] as const;

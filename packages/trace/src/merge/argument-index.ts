@@ -10,10 +10,10 @@ const signaturesMax = 65_536;
 
 /** JSON texts of ops' signatures → arguments; the same few in every batch. */
 export class Signatures {
-  readonly #known = new Map<string, readonly (readonly [string, string | number])[]>();
+  readonly #known = new Map<string, Values>();
 
   /** Members that are no plain value stay JSON. A text that is no JSON object, or hostile, gives none. */
-  arguments(text: string): readonly (readonly [string, string | number])[] {
+  arguments(text: string): Values {
     let known = this.#known.get(text);
     if (known === undefined) {
       known = parse(text);
@@ -24,15 +24,17 @@ export class Signatures {
   }
 }
 
-function parse(text: string): readonly (readonly [string, string | number])[] {
+function parse(text: string): Values {
   try {
     const members: unknown = JSON.parse(text);
-    if (typeof members !== 'object' || members === null || Array.isArray(members)) return [];
-    return Object.entries(members).map(([key, value]: [string, unknown]) =>
-      typeof value === 'string' || typeof value === 'number' ? [key, value] : [key, JSON.stringify(value)],
+    if (typeof members !== 'object' || members === null || Array.isArray(members)) return new Map();
+    return new Map(
+      Object.entries(members).map(([key, value]: [string, unknown]) =>
+        typeof value === 'string' || typeof value === 'number' ? [key, value] : [key, JSON.stringify(value)],
+      ),
     );
   } catch {
-    return [];
+    return new Map();
   }
 }
 
@@ -81,6 +83,21 @@ export class ArgumentIndex {
     return values;
   }
 
+  /** One of these arguments, without a map of all. */
+  value(table: TableName, row: number, key: string): string | number | undefined {
+    const count = this.#countOf(table, row);
+    if (this.#set.size > 0 || count > limits.argumentsPerEventMax || opKeys.has(key)) return this.of(table, row)?.get(key);
+    if (count > 0) {
+      const { firsts, rows } = this.#given.get(table) as RowsByOwner;
+      for (let at = (firsts[row + 1] as number) - 1; at >= (firsts[row] as number); at--) {
+        const index = rows[at] as number;
+        if (this.#keyOf(index) === key) return this.#valueOf(index);
+      }
+    }
+    const op = table === 'spans' && this.#ops !== undefined ? (this.#ops[row] as number) : 0;
+    return op === 0 ? undefined : this.#signatureOf(op - 1)?.get(key);
+  }
+
   /** About how many arguments an event has: those of an op are not counted one by one. */
   sizeOf(table: TableName, row: number): number {
     const op = table === 'spans' && this.#ops !== undefined ? (this.#ops[row] as number) : 0;
@@ -97,9 +114,7 @@ export class ArgumentIndex {
   #ofOp(op: number, row: number): Values {
     const { columns } = this.#batch.tables.ops;
     const text = (index: number): string => this.#batch.strings[index] as string;
-    const signature = text(columns.signature[op] as number);
-    const values = new Map<string, string | number>();
-    if (signature !== '') for (const [key, value] of this.#signatures.arguments(signature)) values.set(key, value);
+    const values = new Map<string, string | number>(this.#signatureOf(op));
     const count = this.#countOf('spans', row);
     if (count > limits.argumentsPerEventMax) {
       const given = new Map<string, string | number>();
@@ -118,6 +133,12 @@ export class ArgumentIndex {
     return values;
   }
 
+  /** Arguments that many calls of an op share. */
+  #signatureOf(op: number): Values | undefined {
+    const signature = this.#batch.strings[this.#batch.tables.ops.columns.signature[op] as number] as string;
+    return signature === '' ? undefined : this.#signatures.arguments(signature);
+  }
+
   #countOf(table: TableName, row: number): number {
     const given = this.#given.get(table);
     return given === undefined || row + 1 >= given.firsts.length ? 0 : (given.firsts[row + 1] as number) - (given.firsts[row] as number);
@@ -126,8 +147,6 @@ export class ArgumentIndex {
   /** Adds what the program gave; returns how many arguments there was no room for. */
   #addGiven(table: TableName, row: number, values: Map<string, string | number>, valuesMax: number = limits.argumentsPerEventMax): number {
     const { firsts, rows } = this.#given.get(table) as RowsByOwner;
-    const { strings, tables } = this.#batch;
-    const { numberArguments, stringArguments } = tables;
     let leftOut = 0;
     for (let at = firsts[row] as number; at < (firsts[row + 1] as number); at++) {
       if (values.size >= valuesMax) {
@@ -135,15 +154,24 @@ export class ArgumentIndex {
         continue;
       }
       const index = rows[at] as number;
-      if (index < numberArguments.length) {
-        values.set(strings[numberArguments.columns.key[index] as number] as string, numberArguments.columns.value[index] as number);
-      } else {
-        const { key, value } = stringArguments.columns;
-        const other = index - numberArguments.length;
-        values.set(strings[key[other] as number] as string, strings[value[other] as number] as string);
-      }
+      values.set(this.#keyOf(index), this.#valueOf(index));
     }
     return leftOut;
+  }
+
+  /** Key of the argument at `index` of `RowsByOwner.rows`. */
+  #keyOf(index: number): string {
+    const { numberArguments, stringArguments } = this.#batch.tables;
+    const other = index - numberArguments.length;
+    return this.#batch.strings[(other < 0 ? numberArguments.columns.key[index] : stringArguments.columns.key[other]) as number] as string;
+  }
+
+  #valueOf(index: number): string | number {
+    const { numberArguments, stringArguments } = this.#batch.tables;
+    const other = index - numberArguments.length;
+    return other < 0
+      ? (numberArguments.columns.value[index] as number)
+      : (this.#batch.strings[stringArguments.columns.value[other] as number] as string);
   }
 
   #index(): void {
@@ -200,5 +228,9 @@ export class ArgumentIndex {
   }
 }
 
+/** Keys of arguments that an op has in columns. */
+const opKeys: ReadonlySet<string> = new Set([
+  ...['Sequence number', 'Fwd thread id', 'Bytes allocated', 'Bytes freed', 'Step', 'Module Hierarchy', 'Call stack'],
+]);
 /** Arguments that an op usually has. */
 const argumentsOfOp = 8;

@@ -1,6 +1,7 @@
 import { type Batch, type BatchHeader, createEventTables, nanos, traceTime } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import type { RankClock } from '../align/clock-model.ts';
+import { argumentOf } from '../model/event-arguments.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { EventReader } from './event-reader.ts';
 
@@ -33,4 +34,32 @@ it('sums the rows of a step’s phases that have one name', () => {
   const reader = new EventReader();
   reader.read(batch, 'steps', 0, { exact: nanos(0), toTrace: traceTime } as never, new ArgumentIndex(batch, new Signatures()));
   expect([...(reader.event.phases ?? [])]).toEqual([['forward', 12]]);
+});
+
+it('gives one argument as the map of all has it', () => {
+  const strings = ['', 'aten::mm', 'cpu_op', '{"Input Dims": [[2]], "stream": 7}', 'stream', 'note', 'a', 'b'];
+  const tables = createEventTables();
+  for (let row = 0; row < 3; row++)
+    tables.spans.append({ start: row, length: 1, track: 0, name: 1, category: 2, id: 0, parent: 0, state: 0 });
+  const op = { signature: 3, sequence: 5, isBackward: 0, allocated: 0, freed: 0, step: 0, module: 0, stack: 0 };
+  for (const row of [0, 1]) tables.ops.append({ row, ...op });
+  tables.numberArguments.append({ table: 1, row: 1, key: 4, value: 20 });
+  for (const value of [6, 7]) tables.stringArguments.append({ table: 1, row: 2, key: 5, value });
+  const batch: Batch = { header: { rank: 0 } as BatchHeader, strings, tables };
+  const reader = new EventReader();
+  const seen = [0, 1, 2].map((row) => {
+    const read = () =>
+      reader.read(batch, 'spans', row, { exact: nanos(0), toTrace: traceTime } as never, new ArgumentIndex(batch, new Signatures()));
+    read();
+    const one = ['Input Dims', 'stream', 'Sequence number', 'note', 'none'].map((key) => argumentOf(reader.event, key));
+    read();
+    const all = reader.event.arguments;
+    expect(one).toEqual(['Input Dims', 'stream', 'Sequence number', 'note', 'none'].map((key) => all?.get(key)));
+    return one.slice(0, 4);
+  });
+  expect(seen).toEqual([
+    ['[[2]]', 7, 5, undefined],
+    ['[[2]]', 20, 5, undefined],
+    [undefined, undefined, undefined, 'b'],
+  ]);
 });

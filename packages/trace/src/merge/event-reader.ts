@@ -46,6 +46,10 @@ class MutableEvent implements TraceEvent {
     Object.defineProperty(this, 'arguments', MutableEvent.#arguments);
   }
 
+  argument(key: string): string | number | undefined {
+    return this.#reader.argument(key);
+  }
+
   /**
    * Arguments are read where a sink asks for them: most events are never asked. As a property of its own it is copied with the others, and with one
    * getter for all events, V8 keeps them as fast as plain objects.
@@ -168,6 +172,12 @@ export class EventReader {
     this.#unread = undefined;
     this.#read = this.#table === 'memory' ? memoryArguments(batch, this.#row) : args.of(this.#table, this.#row);
     return this.#read;
+  }
+
+  /** One argument of that event. */
+  argument(key: string): string | number | undefined {
+    if (this.#unread === undefined || this.#table === 'memory') return this.arguments?.get(key);
+    return this.#unread.value(this.#table, this.#row, key);
   }
 
   #place(start: number, length: number, state: number, clock: RankClock): void {

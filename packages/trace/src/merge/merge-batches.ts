@@ -132,7 +132,7 @@ export class BatchMerger {
    */
   push(index: number, pushed: Batch, since: RankTime): void {
     const member = this.#member(index);
-    const strings = this.#names.canonical(pushed.strings);
+    const strings = this.#names.canonical(pushed);
     const batch = { ...pushed, strings };
     const args = new ArgumentIndex(batch, this.#signatures);
     member.argumentsLeftOut += args.leftOut;

@@ -8,6 +8,10 @@ export interface ArgumentVisitor {
   text(key: string, value: string): void;
 }
 
+/** One argument that the program gave: the quick way, where an event has many and a sink wants few. */
+export const argumentOf = (event: TraceEvent, key: string): string | number | undefined =>
+  event.argument === undefined ? event.arguments?.get(key) : event.argument(key);
+
 /** Keys of the arguments that each kind of event adds. */
 export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
   span: [],

@@ -125,6 +125,8 @@ export interface TraceEvent {
   /** The same for all events that one arrow links: the ranks of a collective, the two sides of an rpc. 64 bits, never 0n. */
   readonly flow: bigint | undefined;
   readonly arguments: ReadonlyMap<string, string | number> | undefined;
+  /** One of its arguments, without a map of all. Absent: `arguments` has it. */
+  argument?(key: string): string | number | undefined;
 }
 
 /** Events by kind. */

@@ -2,6 +2,7 @@
 
 import { createEventTables, EventTable, type EventTables, type Row, type TableName, tableNames } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
+import type { StringTable } from '../model/string-table.ts';
 import type { KinetoPiece } from './kineto-piece.ts';
 import type { SourceTrack } from './kineto-source-tracks.ts';
 import { itemKinds } from './kineto-tally.ts';
@@ -10,6 +11,9 @@ import { itemKinds } from './kineto-tally.ts';
 class BatchStrings {
   readonly texts: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
+  #table: StringTable | undefined;
+  /** By index in that table: index here + 1, 0 for texts that no item had so far. */
+  #known = new Uint32Array(0);
 
   index(text: string): number {
     let index = this.#indexes.get(text);
@@ -17,6 +21,19 @@ class BatchStrings {
       index = this.texts.push(text) - 1;
       this.#indexes.set(text, index);
     }
+    return index;
+  }
+
+  /** Index of a text of `table`: looked up once. */
+  indexOf(table: StringTable, text: number): number {
+    if (this.#table !== table) {
+      this.#table = table;
+      this.#known = new Uint32Array(table.strings.length);
+    }
+    const known = this.#known[text] as number;
+    if (known > 0) return known - 1;
+    const index = this.index(table.get(text));
+    this.#known[text] = index + 1;
     return index;
   }
 }
@@ -127,8 +144,8 @@ export class KinetoBatch {
     made.start[row] = (columns.start[event] as number) + shift;
     made.length[row] = columns.duration[event] as number;
     made.track[row] = this.#track(tracks[columns.track[event] as number] as number);
-    made.name[row] = this.#text(strings.get(columns.name[event] as number));
-    made.category[row] = this.#text(strings.get(columns.category[event] as number));
+    made.name[row] = this.#strings.indexOf(strings, columns.name[event] as number);
+    made.category[row] = this.#strings.indexOf(strings, columns.category[event] as number);
     made.id[row] = asyncId(columns.isAsync, event);
     made.parent[row] = made.state[row] = 0;
     spans.length = row + 1;
@@ -145,8 +162,8 @@ export class KinetoBatch {
       made.signature[op] = others === 0 ? 0 : this.#signature(piece, others);
       made.sequence[op] = Math.max(0, sequence);
       made.isBackward[op] = made.allocated[op] = made.freed[op] = made.step[op] = 0;
-      made.module[op] = this.#text(strings.get(modules));
-      made.stack[op] = this.#text(strings.get(stack));
+      made.module[op] = this.#strings.indexOf(strings, modules);
+      made.stack[op] = this.#strings.indexOf(strings, stack);
       ops.length = op + 1;
     }
     if (sequence === 0) this.#number('spans', row, 'Sequence number', 0);
@@ -175,8 +192,8 @@ export class KinetoBatch {
       start: (columns.start[event] as number) + shift,
       length: columns.duration[event] as number,
       track: this.#track(tracks[columns.track[event] as number] as number),
-      op: this.#text(strings.get(about.op[collective] as number)),
-      group: this.#text(strings.get(about.group[collective] as number)),
+      op: this.#strings.indexOf(strings, about.op[collective] as number),
+      group: this.#strings.indexOf(strings, about.group[collective] as number),
       sequence: about.sequence[collective] as number,
       bytes: about.bytes[collective] as number,
       id: asyncId(columns.isAsync, event),
@@ -256,8 +273,8 @@ export class KinetoBatch {
     const row = this.#append('instants', {
       time: (columns.time[instant] as number) + shift,
       track: this.#track(tracks[columns.track[instant] as number] as number),
-      name: this.#text(strings.get(columns.name[instant] as number)),
-      category: this.#text(strings.get(columns.category[instant] as number)),
+      name: this.#strings.indexOf(strings, columns.name[instant] as number),
+      category: this.#strings.indexOf(strings, columns.category[instant] as number),
     });
     this.#others(piece, columns.others[instant] as number, 'instants', row);
   }
