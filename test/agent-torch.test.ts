@@ -22,8 +22,8 @@ if (torch === undefined) {
     const ranks = [0, 1, 2, 3].map((rank) => job.rank(rank, 4, program));
     await Promise.all(ranks.map((rank) => rank.said('training')));
     await job.untilRanks(({ length }) => length === 4);
-    const result = JSON.parse((await job.capture('--seconds', '2')).stdout) as CaptureResult;
-    expect(result).toMatchObject({ ranks: [0, 1, 2, 3], late: [], dead: [], notes: [] });
+    const result = await job.wholeCapture('--seconds', '2');
+    expect(result).toMatchObject({ ranks: [0, 1, 2, 3], late: [], dead: [] });
     expect(result.window?.overlap).toBeGreaterThan(0.9);
     const collectives = await job.collectivesOf(result.path);
     expect(collectives).toMatchObject({ ranks: 4, violations: 0 });

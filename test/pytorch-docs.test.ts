@@ -98,7 +98,11 @@ if (torch === undefined) {
     writeFileSync(join(folder, 'train.py'), program.replace('64 * 1500', '64 * 20_000').replace('rank == 2 and step > 1000', 'True'));
     const job = start(`RANKTRACE_RUN=second ${typed('torchrun --nproc-per-node 4 train.py')}`);
     await statusUntil((runs) => runs.some(({ run, ranks }) => run === 'second' && ranks.length === 4));
-    const captured = await run(`${typed('ranktrace capture')} --url http://127.0.0.1:${port} --run second --json`);
+    // On a machine that is starved, PyTorch may miss the begin of a window, and the answer says so.
+    const capture = () => run(`${typed('ranktrace capture')} --url http://127.0.0.1:${port} --run second --json`);
+    let captured = await capture();
+    for (let tries = 1; captured.code !== 0 && tries < 4; tries++) captured = await capture();
+    expect(captured.code, captured.stderr).toBe(0);
     expect(JSON.parse(captured.stdout)).toMatchObject({ run: 'second', ranks: [0, 1, 2, 3], notes: [] });
     interrupt(job);
     await job.ended;

@@ -5,7 +5,7 @@ import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { LiveMessage } from '@ranktrace/protocol';
+import type { CaptureResult, LiveMessage } from '@ranktrace/protocol';
 import { type CommandResult, repository, runCommand, type StartedCommand, startCommand, startProgram } from './ranktrace-command.ts';
 import { freePort } from './server-process.ts';
 
@@ -89,6 +89,16 @@ export class AgentJob implements AsyncDisposable {
 
   capture(...options: readonly string[]): Promise<CommandResult> {
     return runCommand(['capture', '--url', `http://127.0.0.1:${this.port}`, '--run', this.run, '--json', ...options]);
+  }
+
+  /** A capture in which every rank has a part: on a machine that is starved, PyTorch may miss the begin of a window, and says so. */
+  async wholeCapture(...options: readonly string[]): Promise<CaptureResult> {
+    for (let tries = 1; ; tries++) {
+      const { stdout, stderr } = await this.capture(...options);
+      const result = stdout === '' ? undefined : (JSON.parse(stdout) as CaptureResult);
+      if (result?.notes.length === 0) return result;
+      if (tries === 4) throw new Error(`No capture of all ranks: ${stdout}${stderr}`);
+    }
   }
 
   /** The ranks that the service knows. */
