@@ -2,12 +2,14 @@
 // Face.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isBeside } from '@ranktrace/protocol';
 import { afterAll, expect, type TestContext, test } from 'vitest';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 import { findTorch } from './setup/torch-python.ts';
+import { readRun } from './setup/trace-events.ts';
 
 const torch = findTorch();
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-trainers-'));
@@ -44,6 +46,26 @@ test('weights are the same with and without the client, bit by bit', async (cont
   const digestOf = (args: readonly string[]): string => (JSON.parse(run(python, args, 'digest', environment)) as { digest: string }).digest;
   expect(digestOf(['-m', 'ranktrace', program('digest_rank.py')])).toBe(digestOf([program('digest_rank.py')]));
   expect(await stepsOf('digest')).toBe(40);
+});
+
+test("windows of torch.profiler are part of the rank, on its clock: their ops lie in the rank's own steps", async (context) => {
+  const python = pythonWith(context, 'torch');
+  const folder = join(directory, 'windows');
+  mkdirSync(folder);
+  run(python, ['-I', program('profiled_rank.py')], 'profiled', { TMPDIR: folder, RANKTRACE_EXIT_DEADLINE_MS: '60000' });
+  expect(readdirSync(folder).filter((name) => name.startsWith('ranktrace-window'))).toEqual([]);
+  expect(await stepsOf('profiled')).toBe(10);
+  const { events, processes } = await readRun(join(directory, 'profiled', 'profiled'), 'profiled');
+  expect(processes.filter(({ incarnation }) => !isBeside(incarnation))).toHaveLength(1);
+  const steps = events.filter(({ kind }) => kind === 'step');
+  const ops = events.filter(({ name, category }) => name === 'aten::linear' && category === 'cpu_op');
+  expect(ops).toHaveLength(4);
+  const inStep = ops.map(
+    ({ start, length }) => steps.find((step) => step.start <= start && start + length <= step.start + step.length)?.step,
+  );
+  expect(inStep).toEqual([2, 3, 6, 7]);
+  const { stdout } = await runCommand(['report', join(directory, 'profiled')]);
+  expect(stdout).toContain('1 of 1 ranks on 1 host');
 });
 
 test.for(['lightning', 'transformers'])('the callback of %s: a step a step, its phases, and what it logs', async (trainer, context) => {

@@ -35,6 +35,7 @@ import signal
 import socket
 import ssl
 import stat
+import subprocess
 import struct
 import sys
 import tempfile
@@ -46,7 +47,7 @@ import zlib
 
 __version__ = "0.1.0"
 __all__ = [
-    "Profile", "collective", "context", "counter", "instant", "profile", "record_function", "step", "trace_collectives",
+    "Profile", "collective", "context", "counter", "instant", "profile", "record_function", "step", "trace_collectives", "trace_handler",
 ]
 
 _now = time.monotonic_ns
@@ -121,6 +122,11 @@ class _Options:
         self.launch_directory = environ.get("RANKTRACE_LAUNCH_DIRECTORY")
         if self.given:
             raise ValueError(f"Unknown option {next(iter(self.given))}: see the options of @ranktrace/sdk, in snake_case")
+
+    @property
+    def place(self):
+        """The options that say whose recording it is."""
+        return {"run": self.run, "rank": self.rank, "world_size": self.world_size}
 
     def _destination(self):
         url = self._text("url")
@@ -211,13 +217,22 @@ class _Point:
 
 
 class _Thread:
-    __slots__ = ("number", "name", "tid", "stack")
+    """A line of the timeline: a thread, or in a window of PyTorch's profiler a stream."""
 
-    def __init__(self, number):
+    __slots__ = ("number", "kind", "name", "tid", "stack")
+
+    def __init__(self, number, kind="thread", name=None, tid=None):
         self.number = number
-        self.name = threading.current_thread().name
-        self.tid = threading.get_native_id()
+        self.kind = kind
+        self.name = threading.current_thread().name if name is None else name
+        self.tid = threading.get_native_id() if tid is None else tid
         self.stack = []
+
+
+class _Recorded:
+    """A span of a window of PyTorch's profiler: `start` on this host's clock, ns."""
+
+    __slots__ = ("start", "length", "thread", "name", "category", "args")
 
 
 _local = threading.local()
@@ -342,6 +357,8 @@ class Profile:
         self._lock = threading.Lock()
         self._sequences = {}
         self._facts = collections.deque()
+        self._windows = collections.deque()  # files of torch.profiler to ship
+        self._given = options
         self._step = None  # number and start of the step that runs; None before the first
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
@@ -350,13 +367,16 @@ class Profile:
 
     # The life of a recording
 
-    def start(self, begins_step=True):
-        """Begins to record, and the first step. Problems of disk and network are lines on stderr, never errors."""
+    def start(self, begins_step=True, epoch=None, beside=None):
+        """Begins to record, and the first step. Problems of disk and network are lines on stderr, never errors.
+
+        `epoch`: time 0, on this host's clock, ns. `beside`: the process of the rank whose own recording this stands beside.
+        """
         global _running
         if _running is not None or self._sender is not None:
             _notice("another profile runs in this process, or this one ran before: this one records nothing")
             return self
-        self._epoch = _now()
+        self._epoch = _now() if epoch is None else epoch
         self._step = (0, self._epoch) if begins_step else None
         for name, role in self._options.phase_roles.items():
             self.add_metadata(f"phase_role.{name}", role)
@@ -364,7 +384,7 @@ class Profile:
         self.add_metadata("python.version", sys.version.split()[0])
         _learn_torch()
         try:
-            self._sender = _Sender(self)
+            self._sender = _Sender(self, beside)
         except Exception as error:
             _notice(f"recording cannot begin: {_reason(error)}")
             return self
@@ -810,7 +830,8 @@ class _Batch:
 class _Rows:
     """Turns events into the rows of batches, on the thread that sends."""
 
-    def __init__(self, profile, incarnation, host):
+    def __init__(self, profile, incarnation, host, pid):
+        self._pid = pid
         self._profile = profile
         self._options = profile._options
         self._incarnation = incarnation
@@ -851,6 +872,8 @@ class _Rows:
         kind = type(event)
         if kind is _Span:
             self._add_span(event)
+        elif kind is _Recorded:
+            self._add_recorded_span(event)
         elif kind is _Step:
             self._add_step(event)
         else:
@@ -888,6 +911,15 @@ class _Rows:
             table = "collectives"
         if span.args is not None:
             self._dropped_arguments += batch.arguments(table, row, span.args)
+
+    def _add_recorded_span(self, span):
+        batch = self._batch
+        start = self._time(span.start)
+        self._recorded["span"] += 1
+        batch.reaches(start, self._watermark)
+        row = batch.add("spans", start, span.length, span.thread.number, batch.string(span.name), batch.string(span.category), 0, 0, 0)
+        if span.args:
+            self._dropped_arguments += batch.arguments("spans", row, span.args)
 
     def _add_step(self, step):
         start, end = self._time(step.start), self._time(step.end)
@@ -985,7 +1017,7 @@ class _Rows:
             "sequence": sequence,
             "host": self._host,
             "hostName": self._host_name,
-            "pid": os.getpid(),
+            "pid": self._pid,
             "epoch": str(profile._epoch),
             "watermark": self._watermark,
         }
@@ -1071,7 +1103,7 @@ class _Rows:
         batch = self._batch
         for thread in list(self._profile._threads.values()):
             name = "main" if thread.name == "MainThread" else thread.name
-            batch.add("tracks", thread.number, batch.string("thread"), batch.string(name), thread.tid)
+            batch.add("tracks", thread.number, batch.string(thread.kind), batch.string(name), thread.tid)
 
 
 def _sort(tables):
@@ -1914,14 +1946,17 @@ def _host_id():
 class _Sender(threading.Thread):
     """Makes batches and brings them to the aggregator in order, through every outage: spool first, then the wire."""
 
-    def __init__(self, profile):
+    def __init__(self, profile, beside=None):
         super().__init__(name="ranktrace", daemon=True)
         options = self._options = profile._options
         self._profile = profile
         self._host = _host_id()
         random = _base36(int.from_bytes(os.urandom(8), "little")).rjust(13, "0")
-        self._incarnation = f"{_base36(time.time_ns() // 1_000_000)}-{random}-{_base36(os.getpid())}"
-        self._rows = _Rows(profile, self._incarnation, self._host)
+        own = f"{_base36(time.time_ns() // 1_000_000)}-{random}-{_base36(os.getpid())}"
+        # What is recorded beside a rank begins no life of it.
+        self._incarnation = f"by-{own}"[:32] if beside else own
+        self._shipping = []  # processes that ship windows
+        self._rows = _Rows(profile, self._incarnation, self._host, beside or os.getpid())
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -1976,6 +2011,7 @@ class _Sender(threading.Thread):
         if not self._is_up and now >= self._retry_ns:
             self._connect()
         self._flush_if_due()
+        self._ship_windows()
         try:
             self._pump()
             self._ask_clock()
@@ -1991,6 +2027,21 @@ class _Sender(threading.Thread):
         due = _HEARTBEAT_NS if is_empty else self._options.flush_interval_ms * 1_000_000
         if waited >= due or self._flush_asked or self._rows.has_answers:
             self._flush()
+
+    def _ship_windows(self):
+        """Starts a process for each window that PyTorch's profiler has written: reading it here would take the program's own time."""
+        self._shipping = [process for process in self._shipping if process.poll() is None]
+        windows = self._profile._windows
+        while windows:
+            path = windows.popleft()
+            try:
+                command = [sys.executable, "-I", os.path.abspath(__file__), "--ship-window", path]
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+                process.stdin.write(json.dumps({**self._profile._given, **self._options.place, "beside": os.getpid()}).encode())
+                process.stdin.close()
+                self._shipping.append(process)
+            except Exception as error:
+                _notice(f"a window of PyTorch's profiler cannot be shipped, and stays in \"{path}\": {_reason(error)}")
 
     def _flush(self, is_last=False):
         self._flush_asked = False
@@ -2160,6 +2211,7 @@ class _Sender(threading.Thread):
     # The end
 
     def _finish(self):
+        self._ship_windows()
         self._flush(is_last=True)
         while (self._queue or self._sent) and _now() < self._deadline_ns:
             # A receiver that is away is not waited for.
@@ -2173,6 +2225,12 @@ class _Sender(threading.Thread):
                 self._wait()
             except _Down as error:
                 self._down(str(error))
+        for process in self._shipping:
+            # One that takes longer goes on alone.
+            try:
+                process.wait(max(0.0, (self._deadline_ns - _now()) / 1e9))
+            except Exception:
+                pass
         self._wire.close()
         rest = len(self._queue) + len(self._sent)
         if self._is_file:
@@ -2510,6 +2568,110 @@ def _payload(args):
         return 0
 
 
+# ---- Windows of PyTorch's profiler -------------------------------------------------------------------------------------------------------------
+
+_WINDOWS_MAX = 16  # that wait to be shipped; more are left where they are, and named
+_WINDOW_DEADLINE_MS = 60_000  # for a window to be acknowledged; what is not stays in the spool
+_WINDOW_MARKS = {"Record Window End", "Iteration Start: PyTorch Profiler"}
+_DEVICE_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
+
+
+def trace_handler():
+    """For `torch.profiler.profile(on_trace_ready=ranktrace.trace_handler())`: ships each window as part of this rank, shown beside its own steps.
+
+    PyTorch writes the window's file on the calling thread, as for its own handlers; a process of its own reads and ships it.
+    """
+
+    def ready(prof):
+        profile = _running
+        if profile is None:
+            return
+        try:
+            path = os.path.join(tempfile.mkdtemp(prefix="ranktrace-window-"), "window.json")
+            prof.export_chrome_trace(path)
+            if len(profile._windows) >= _WINDOWS_MAX:
+                _notice(f'too many windows of PyTorch\'s profiler wait to be shipped: one stays in "{path}"')
+            else:
+                profile._windows.append(path)
+        except Exception as error:
+            _notice(f"a window of PyTorch's profiler is lost: {_reason(error)}")
+
+    return ready
+
+
+def _ship_window(path):
+    """The process that ships a window; its options come as JSON on stdin."""
+    os.nice(10)
+    given = json.load(sys.stdin)
+    beside = given.pop("beside")
+    with open(path, "rb") as file:
+        window = json.load(file)
+    tracks, spans, left_out = _read_window(window, _wall_ahead_ns())
+    recording = Profile(**{**given, "exit_deadline_ms": _WINDOW_DEADLINE_MS})
+    if spans:
+        recording.start(begins_step=False, epoch=spans[0].start, beside=beside)
+        recording._threads = {track.number: track for track in tracks}
+        recording.add_metadata("ranktrace.left_out", json.dumps(left_out))
+        for span in spans:
+            while len(recording._events) >= _EVENTS_MAX // 2:
+                time.sleep(0.01)
+            recording._events.append(span)
+        recording.stop()
+    os.remove(path)
+    os.rmdir(os.path.dirname(path))
+    return 0
+
+
+def _wall_ahead_ns():
+    """ns to add to a wall time for this host's clock: of the pair of readings that took the shortest time."""
+    readings = []
+    for _ in range(100):
+        before, wall, after = _now(), time.time_ns(), _now()
+        readings.append((after - before, before - wall))
+    return min(readings)[1]
+
+
+def _read_window(window, ahead):
+    """The lines and spans of a file of torch.profiler, by time, and the numbers of what is no span."""
+    base = int(window.get("baseTimeNanoseconds", 0)) + ahead
+    events = [event for event in window.get("traceEvents", ()) if isinstance(event, dict)]
+    names = {}
+    for event in events:
+        if event.get("ph") == "M" and event.get("name") == "thread_name":
+            names[(event.get("pid"), event.get("tid"))] = str(event.get("args", {}).get("name", ""))
+    tracks, spans = {}, []
+    left_out = {"malformed": 0, "otherKinds": 0, "arguments": 0, "metadata": 0}
+    for event in events:
+        kind = event.get("ph")
+        if kind != "X" or event.get("cat") == "Trace":
+            # Arrows follow from the arguments; marks of the window say nothing more than its events.
+            left_out["otherKinds"] += kind not in ("X", "M", "s", "f") and event.get("name") not in _WINDOW_MARKS
+            continue
+        try:
+            one = _Recorded()
+            one.start = base + round(event["ts"] * 1000)
+            one.length = max(0, round(event["dur"] * 1000))
+            one.name, one.category = str(event["name"]), str(event.get("cat", ""))
+            key = (event.get("pid"), event.get("tid"), one.category in _DEVICE_CATEGORIES)
+            if key not in tracks:
+                tracks[key] = _window_track(len(tracks) + 1, *key, names.get(key[:2], ""))
+            one.thread = tracks[key]
+            one.args = event.get("args")
+            spans.append(one)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            left_out["malformed"] += 1
+    spans.sort(key=lambda span: (span.start, -span.length))
+    return list(tracks.values()), spans, left_out
+
+
+def _window_track(number, pid, tid, is_device, name):
+    if is_device:
+        return _Thread(number, "stream", f"GPU {pid} · {name or f'stream {tid}'}", 0)
+    # PyTorch's own names repeat the number: `thread 155 (pt_autograd_0)`.
+    name = re.sub(r"^thread \d+ \((.+)\)$", r"\1", name)
+    return _Thread(number, "thread", name or "thread", tid if isinstance(tid, int) and tid > 0 else 0)
+
+
 # ---- Trainers ----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -2682,6 +2844,8 @@ def _main(arguments):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--ship-window"]:
+        sys.exit(_ship_window(sys.argv[2]))
     # The program's own `import ranktrace` must find the profile that runs.
     import ranktrace as _ranktrace
 

@@ -94,7 +94,8 @@ export class StepCaptures {
     if (isByTime) return await this.#captureWindow(run, request, signal);
     if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, { fromStep: request.fromStep, steps }), signal);
     // A recorder beside a rank has what its devices do, for the time of the steps.
-    const hasBeside = asked.some(({ recordsBeside }) => recordsBeside);
+    const besides = asked.filter(({ beside }) => beside !== undefined && performance.now() - beside.heardAt <= this.#silenceMsMax);
+    const hasBeside = besides.length > 0;
     const fromStep = request.fromStep ?? this.#soon(run, alive, hasBeside ? limits.captureWindowLeadMs : 0);
     const range = { fromStep, toStep: fromStep + steps - 1 };
     // Requests for past steps look the same: ranks have them in their flight recorders, and answer which.
@@ -102,7 +103,7 @@ export class StepCaptures {
     const recording = hasBeside ? this.#recordWindow(run, this.#windowMs(run, steps), signal) : undefined;
     const [window] = await Promise.all([recording, this.#answers(run, ranges, signal)]);
     const path = await this.#writeSteps(run, ranges, signal, window?.answers);
-    const notes = [...(pull === undefined ? [] : pullNotes(live.progress(run), pull)), ...besideNotes(window?.answers)];
+    const notes = [...(pull === undefined ? [] : pullNotes(live.progress(run), pull)), ...besideNotes(besides, window?.answers)];
     return this.#result(run, path, range, notes);
   }
 
@@ -388,10 +389,12 @@ function windowIn(
   return windowOf(source, from + later, until + later, onUnreadable);
 }
 
-const besideNotes = (answers: RecordedWindow['answers'] = new Map()): string[] =>
-  [...answers].flatMap(([rank, { state, note }]) =>
-    state === 'shipped' ? [] : [`rank ${rank}: its devices were not recorded: ${note ?? 'no file came in time'}`],
-  );
+/** Notes about ranks whose recorder beside them has no part. */
+const besideNotes = (ranks: readonly RankProgress[], answers: RecordedWindow['answers'] = new Map()): string[] =>
+  ranks.flatMap(({ rank }) => {
+    const { state, note = 'no file came in time' } = answers.get(rank) ?? {};
+    return state === 'shipped' ? [] : [`rank ${rank}: what PyTorch records beside it is missing: ${note}`];
+  });
 
 type Answer = RankProgress['captured'][number];
 

@@ -113,15 +113,18 @@ test('a recorder beside a rank begins no life of it: it adds windows, and says n
     update(live, { incarnation: '0001', sequence: 7 }, JSON.stringify(answer(7)));
     updateWith(live, { incarnation: beside, sequence: 1 }, recorderKey, ['kineto'], false);
     const [before] = live.progress('demo');
-    expect(before).toMatchObject({ incarnation: '0001', step: 7, ended: false, recordsWindows: false, recordsBeside: true });
+    expect(before).toMatchObject({ incarnation: '0001', step: 7, ended: false, recordsWindows: false, beside: { incarnation: beside } });
     vi.advanceTimersByTime(5000);
     const shipped = JSON.stringify({ id: 1, state: 'shipped', from: 1, until: 2 });
     updateWith(live, { incarnation: beside, sequence: 2 }, windowKey, [shipped], false);
     const [after] = live.progress('demo');
     expect(after).toMatchObject({ incarnation: '0001', step: 7, heardAt: before?.heardAt, captured: [answer(7)] });
     expect(after?.windows).toMatchObject([{ id: 1, state: 'shipped', sender: { incarnation: beside } }]);
+    // A window that another one shipped, which records none on demand, ends without it.
+    updateWith(live, { incarnation: besideOf('0002'), last: true }, capturedKey, [], false);
+    expect(live.progress('demo')).toMatchObject([{ beside: { incarnation: beside } }]);
     updateWith(live, { incarnation: beside, sequence: 3, last: true }, recorderKey, ['kineto'], false);
-    expect(live.progress('demo')).toMatchObject([{ ended: false, recordsBeside: false }]);
+    expect(live.progress('demo')).toMatchObject([{ ended: false, beside: undefined }]);
   } finally {
     vi.useRealTimers();
   }

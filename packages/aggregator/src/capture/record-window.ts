@@ -71,10 +71,10 @@ export async function recordWindow(
 }
 
 /** When the recorder was heard that takes a rank's windows. */
-const heardOf = ({ recordsBeside, besideAt, heardAt }: RankProgress): number => (recordsBeside ? besideAt : heardAt);
+const heardOf = ({ beside, heardAt }: RankProgress): number => beside?.heardAt ?? heardAt;
 
 /** Whether a rank can be asked for a window: through its own recorder, or one beside it. */
-export const takesWindows = ({ recordsWindows, recordsBeside }: RankProgress): boolean => recordsWindows || recordsBeside;
+export const takesWindows = ({ recordsWindows, beside }: RankProgress): boolean => recordsWindows || beside !== undefined;
 
 const isOver = (answer: WindowAnswer | undefined): boolean => answer?.state === 'shipped' || answer?.state === 'missed';
 

@@ -60,14 +60,17 @@ export interface RankProgress {
   readonly captured: readonly Captured[];
   /** Whether its detail comes from a recorder that knows times instead of steps, on demand. */
   readonly recordsWindows: boolean;
-  /** Whether such a recorder goes on beside the rank's own. */
-  readonly recordsBeside: boolean;
-  /** When its last batch came, ms of `performance.now`. */
-  readonly besideAt: number;
+  /** Such a recorder beside the rank's own, and when its last batch came, ms of `performance.now`. */
+  readonly beside: BesideRecorder | undefined;
   /** The last answers of this life to requests for windows, oldest first. */
   readonly windows: readonly RankWindow[];
   /** Its latest batch, as far as it says who sent it. */
   readonly sender: Sender;
+}
+
+export interface BesideRecorder {
+  readonly incarnation: string;
+  heardAt: number;
 }
 
 /** A recording of a rank, and its clock. */
@@ -83,9 +86,7 @@ interface RankState {
   heardAt: number;
   captured: Captured[];
   recordsWindows: boolean;
-  recordsBeside: boolean;
-  /** When the last batch of the recorder beside it came, ms of `performance.now`. */
-  besideAt: number;
+  beside: BesideRecorder | undefined;
   windows: RankWindow[];
   ended: boolean;
   /** Its connection broke, and nothing came since. */
@@ -121,8 +122,8 @@ export class LiveState {
       rank.step = -1;
       rank.steps.restart();
       rank.captured = [];
-      if (isBeside(rank.latest.incarnation)) [rank.recordsBeside, rank.besideAt] = [rank.recordsWindows, rank.heardAt];
-      else rank.windows = [];
+      if (!isBeside(rank.latest.incarnation)) rank.windows = [];
+      else if (rank.recordsWindows) rank.beside = { incarnation: rank.latest.incarnation, heardAt: rank.heardAt };
       rank.recordsWindows = false;
       rank.inside = undefined;
       rank.latest = header;
@@ -132,7 +133,7 @@ export class LiveState {
     if (isLatest || !isBeside(header.incarnation)) {
       rank.heardAt = run.lastBatchAt;
       rank.isGone = false;
-    } else rank.besideAt = run.lastBatchAt;
+    } else if (rank.beside?.incarnation === header.incarnation) rank.beside.heardAt = run.lastBatchAt;
     // Batches of one incarnation may come out of order.
     const before = rank.incarnations.get(header.incarnation);
     const isNewer = before === undefined || header.sequence > before.sequence;
@@ -224,8 +225,7 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
       heardAt: run.lastBatchAt,
       captured: [],
       recordsWindows: false,
-      recordsBeside: false,
-      besideAt: Number.NEGATIVE_INFINITY,
+      beside: undefined,
       windows: [],
       ended: false,
       isGone: false,
@@ -243,8 +243,13 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
 const capturedOf = (batch: Batch): Captured[] => [...metadataOf(batch, capturedKey)].flatMap((text) => readCaptured(text) ?? []);
 
 function addWindows(rank: RankState, batch: Batch, isBesideIt: boolean): void {
-  for (const recorder of metadataOf(batch, recorderKey)) rank[isBesideIt ? 'recordsBeside' : 'recordsWindows'] = recorder === 'kineto';
-  if (isBesideIt && batch.header.last) rank.recordsBeside = false;
+  const { incarnation, last } = batch.header;
+  for (const recorder of metadataOf(batch, recorderKey)) {
+    const records = recorder === 'kineto';
+    if (!isBesideIt) rank.recordsWindows = records;
+    else if (records) rank.beside = { incarnation, heardAt: performance.now() };
+  }
+  if (last && rank.beside?.incarnation === incarnation) rank.beside = undefined;
   for (const text of metadataOf(batch, windowKey)) {
     const answer = readWindowAnswer(text);
     if (answer === undefined) continue;

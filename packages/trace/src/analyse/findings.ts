@@ -2,7 +2,7 @@
 // `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
 // `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
-import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
+import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
@@ -133,7 +133,8 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
 /** Ranks with two lives at the same time: two jobs of one name, or two processes of one rank. One finding for all of them. */
 function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[] {
   const lives = new Map<number, ProcessTotals[]>();
-  for (const life of totals) lives.set(life.process.rank, [...(lives.get(life.process.rank) ?? []), life]);
+  for (const life of totals)
+    if (!isBeside(life.process.incarnation)) lives.set(life.process.rank, [...(lives.get(life.process.rank) ?? []), life]);
   const found: { readonly rank: number; readonly text: string }[] = [];
   for (const [rank, ofRank] of lives) {
     const inTime = ofRank.filter(({ from }) => from !== undefined).sort((a, b) => (a.from as number) - (b.from as number));
