@@ -1,7 +1,7 @@
 // A rank without its receiver: the command that it prints makes a trace of its events.
 
-import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -17,16 +17,18 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Trains two steps with a url where no service listens; gives the rank's output. */
-async function train(environment: Record<string, string>): Promise<string> {
+async function train(environment: Record<string, string>, afterwards = ''): Promise<string> {
   const program = `
     import { profile, recordFunction } from '@ranktrace/sdk';
     const prof = profile().start();
     for (let step = 0; step < 2; step++) { recordFunction('forward', () => {}); prof.step(); }
-    await prof.stop();`;
+    await prof.stop();
+    ${afterwards}`;
   const [rank] = await startRanks(1, ['--input-type=module', '-e', program], {
     RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`,
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
-    RANKTRACE_EXIT_DEADLINE_MS: '500',
+    // It waits so long for the receiver, and a starved machine needs as long to say that it is away.
+    RANKTRACE_EXIT_DEADLINE_MS: '4000',
     ...environment,
   });
   const ended = await rank?.ended;
@@ -58,4 +60,23 @@ test('a run with a name says that the next start of the rank brings it, and the 
     /stays in ".*night-42\/rank-0-.*" for the next start of this rank in run "night-42"; to make a trace of it: ranktrace merge '/,
   );
   expect(output).toMatch(/-o night-42\.pftrace$/m);
+});
+
+test('a thread that does not end in time is reported, and the program goes on', async () => {
+  // Reading a pipe that nobody writes holds the thread, as a disk that does not answer, or a host without a free CPU.
+  const left = join(directory, 'spool', 'stuck', 'rank-0-before');
+  mkdirSync(left, { recursive: true, mode: 0o700 });
+  const pipe = join(left, 'owner');
+  execFileSync('mkfifo', [pipe]);
+  const freed = `
+    console.log('goes on');
+    const { closeSync, openSync, rmSync } = await import('node:fs');
+    const writer = openSync(${JSON.stringify(pipe)}, 'w');
+    rmSync(${JSON.stringify(pipe)});
+    closeSync(writer);`;
+  const output = await train({ RANKTRACE_RUN: 'stuck', RANKTRACE_EXIT_DEADLINE_MS: '100' }, freed);
+  expect(output).toMatch(
+    /^ranktrace rank 0: the recording was cut off: its thread did not end within 100 ms; what is not in ".*" by now is lost/m,
+  );
+  expect(output).toContain('goes on');
 });

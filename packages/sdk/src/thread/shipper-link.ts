@@ -3,12 +3,13 @@
 //   stop()      returns to the event loop until FLUSHED, ERROR, the worker's exit, or the deadline
 //   stopNow()   the same without the event loop: Atomics.wait, for `process.exit`
 //
-// Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
+// Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws. A worker that did not end by then, as
+// on a host without a free CPU, is reported.
 
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from '../collect/collector.ts';
 import { SdkError } from '../model/errors.ts';
-import { guarded, reasonOf } from '../process/guarded.ts';
+import { guarded, reasonOf, say } from '../process/guarded.ts';
 import {
   type AttachedThread,
   type ChannelMessage,
@@ -23,12 +24,14 @@ const graceMs = 250;
 const resultsPollMs = 100;
 
 export class ShipperLink {
+  readonly #options: ShipperStart['options'];
   readonly #worker: Worker;
   readonly #control: Int32Array;
   readonly #ended: Promise<void>;
 
   /** `failed` is called when the worker cannot go on. */
   constructor(start: ShipperStart, failed: () => void) {
+    this.#options = start.options;
     this.#control = new Int32Array(start.session.control);
     this.#worker = startWorker(start);
     this.#ended = new Promise((resolve) => {
@@ -89,12 +92,16 @@ export class ShipperLink {
     this.#worker.ref();
     this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
     let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(guarded('stopping', resolve), deadlineMs + graceMs);
+    const deadline = new Promise<'late'>((resolve) => {
+      const late = guarded('stopping', () => resolve('late'));
+      timer = setTimeout(late, deadlineMs + graceMs);
     });
-    await Promise.race([this.#ended, deadline]);
+    const end = await Promise.race([this.#ended, deadline]);
     clearTimeout(timer);
-    await this.#worker.terminate();
+    const terminated = this.#worker.terminate();
+    // A thread that waits for its disk ends when the disk answers: the program goes on.
+    if (end === 'late') this.#reportCut(deadlineMs);
+    else await terminated;
   }
 
   /** The same, blocking this thread. `pulls`: with the flight recorder's detail. */
@@ -104,9 +111,17 @@ export class ShipperLink {
     for (;;) {
       const state = Atomics.load(this.#control, 0);
       const left = end - performance.now();
-      if (state === sessionState.flushed || state === sessionState.error || left <= 0) return;
+      if (state === sessionState.flushed || state === sessionState.error) return;
+      if (left <= 0) return this.#reportCut(deadlineMs);
       Atomics.wait(this.#control, 0, state, left);
     }
+  }
+
+  #reportCut(deadlineMs: number): void {
+    const { rank, spoolDirectory } = this.#options;
+    say(
+      `ranktrace rank ${rank}: the recording was cut off: its thread did not end within ${deadlineMs} ms; what is not in "${spoolDirectory}" by now is lost (exitDeadlineMs, RANKTRACE_EXIT_DEADLINE_MS)`,
+    );
   }
 
   #post(message: ToShipper): void {
