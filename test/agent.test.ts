@@ -1,7 +1,7 @@
 // `ranktrace agent` beside ranks of PyTorch: a real agent and service, over both transports. The ranks speak Kineto's messages as torch does
 // (test/programs/kineto_rank.py); test/agent-torch.test.ts has real torch.
 
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import type { CaptureResult } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
@@ -60,6 +60,25 @@ test('names each rank that has no part, with the reason, and waits for none of t
     expect.stringMatching(/^rank 6: nothing came from it yet/),
   ]);
   expect(agent.output()).toContain('rank 4 of run "torch-job" has no part in the window');
+});
+
+test('ships files that its ranks write into a folder, and leaves those of other processes to their own agents', async () => {
+  await using job = await AgentJob.start();
+  const log = job.at('log');
+  mkdirSync(log);
+  const agent = await job.agent(job.address, 'socket', '0-1', {}, undefined, ['--watch', log]);
+  // Rank 2 is another agent's.
+  const ranks = [0, 1, 2].map((rank) => job.rank(rank, 3, program, { environment: { LOG: log } }));
+  await Promise.all([0, 1].map((rank) => agent.said(`shipped as rank ${rank}`)));
+  expect(agent.output()).not.toContain('shipped as rank 2');
+  for (const { child } of ranks) child.kill('SIGTERM');
+  await agent.said(`rank 1 of run "${job.run}" ended with its run`);
+  agent.child.kill('SIGTERM');
+  await agent.ended;
+  const { stdout } = await job.report();
+  expect(stdout).toContain('2 of 3 ranks on 1 host');
+  const { stdout: dumped } = await runCommand(['dump', job.at('out'), '--run', job.run]);
+  for (const rank of [0, 1]) expect(dumped.match(new RegExp(`rank ${rank} .*SPAN aten::mm`, 'g'))?.length).toBeGreaterThan(50);
 });
 
 test('what a rank sends itself and what is recorded of it beside are one rank, live and in captures of steps and of time', async () => {

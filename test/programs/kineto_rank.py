@@ -8,6 +8,7 @@
 #          link        puts a link to a file of the user's where its file should be
 #          huge        writes a file that is larger than any trace
 #
+#   LOG=DIR   it writes a file into that folder at its start, as torch.profiler's handler does
 #   STEPS=1   it sends steps of its own, too, through clients/python; SIGTERM ends it in good order
 #
 # It asks every ASK_S seconds; Kineto does every 5.
@@ -103,6 +104,9 @@ if os.environ.get('STEPS'):
         os._exit(0)
     signal.signal(signal.SIGTERM, end)
     trainer.start()
+if os.environ.get('LOG'):
+    now = time.time_ns()
+    write(f"{os.environ['LOG']}/{socket.gethostname()}_{os.getpid()}.{now}.pt.trace.json", json.dumps(events(now - 2_000_000_000, now)))
 started = time.time()
 print('started', flush=True)
 while True:

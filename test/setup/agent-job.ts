@@ -49,10 +49,17 @@ export class AgentJob implements AsyncDisposable {
   }
 
   /** An agent for these ranks, with a socket folder of its own; `uid`: as this user. */
-  async agent(url: string, folder: string, ranks: string, environment: Record<string, string> = {}, uid?: number): Promise<StartedCommand> {
+  async agent(
+    url: string,
+    folder: string,
+    ranks: string,
+    environment: Record<string, string> = {},
+    uid?: number,
+    more: readonly string[] = [],
+  ): Promise<StartedCommand> {
     mkdirSync(this.at(folder), { recursive: true });
     if (uid !== undefined) for (const path of [this.at(), this.at(folder)]) chownSync(path, uid, -1);
-    const options = ['--url', url, '--run', this.run, '--ranks', ranks, '--socket-dir', this.at(folder)];
+    const options = ['--url', url, '--run', this.run, '--ranks', ranks, '--socket-dir', this.at(folder), ...more];
     const agent = startCommand(
       ['agent', ...options],
       { RANKTRACE_SPOOL_DIRECTORY: this.at('spool', folder), ...this.job, ...environment },
