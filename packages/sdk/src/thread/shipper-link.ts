@@ -112,9 +112,10 @@ export class ShipperLink {
       const state = Atomics.load(this.#control, 0);
       const left = end - performance.now();
       if (state === sessionState.flushed || state === sessionState.error) return;
-      if (left <= 0) return this.#reportCut(deadlineMs);
+      if (left <= 0) break;
       Atomics.wait(this.#control, 0, state, left);
     }
+    this.#reportCut(deadlineMs);
   }
 
   #reportCut(deadlineMs: number): void {
