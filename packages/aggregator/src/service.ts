@@ -121,6 +121,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     store: (name) => pipeline.stores.peek(name),
     page: () => config?.page ?? (page === undefined ? undefined : http?.address),
     capture: config?.capture && { captureSteps: (...request) => captures.capture(...request), ...config.capture },
+    askCollectives: (name) => broadcast({ type: 'report_collectives', run: name }),
     onResumed: (alert) => delivery.resume(alert),
     onNotice,
   });

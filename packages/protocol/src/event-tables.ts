@@ -149,6 +149,9 @@ export const windowKey = 'ranktrace.window';
 /** Metadata key of a rank's current place: JSON text of `Running` (messages.ts). The newest counts. */
 export const runningKey = 'ranktrace.running';
 
+/** Metadata key of an agent's answer to `report_collectives`: JSON text of `CollectiveReport` (messages.ts), one for each source. */
+export const collectivesKey = 'ranktrace.collectives';
+
 /** Counter that the SDK samples: highest fill of any ring of the rank's threads since the last sample, %. */
 export const ringFillCounter = 'ring fill';
 

@@ -39,6 +39,7 @@ export {
   type ColumnType,
   capturedKey,
   collectionsSuffix,
+  collectivesKey,
   cpuWaitCounter,
   createEventTables,
   EventTable,
@@ -66,6 +67,7 @@ export {
 export { limits } from './limits.ts';
 export {
   type Captured,
+  type CollectiveReport,
   type ControlMessage,
   capturedSchema,
   controlMessageSchema,
@@ -78,6 +80,7 @@ export {
   type Running,
   rankMessageSchema,
   readCaptured,
+  readCollectiveReport,
   readRunning,
   readWindowAnswer,
   runningSchema,

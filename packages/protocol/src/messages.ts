@@ -81,6 +81,11 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
       .max(limits.windowGroupsMax)
       .optional(),
   }),
+  /**
+   * Report how far the rank came in its collectives, from sources outside of its training loop: the service suspects a hang. An agent answers with the
+   * metadata `collectivesKey`, one for each source that knows. A rank of another run ignores it.
+   */
+  z.strictObject({ type: z.literal('report_collectives'), run: z.string().max(limits.runNameCharsMax) }),
 ]);
 
 /** An agent's answer to `record_window` for one rank, as the JSON text of the metadata `windowKey`. */
@@ -143,6 +148,26 @@ export const runningSchema = z.strictObject({
     .optional(),
 });
 
+/** How far a rank came in its collectives, as one source outside of its training loop knows it: the JSON text of the metadata `collectivesKey`. */
+export const collectiveReportSchema = z.strictObject({
+  /** PyTorch's Flight Recorder, which knows single collectives, or NCCL's RAS, which counts those that were launched. */
+  source: z.enum(['flight_recorder', 'nccl_ras']),
+  groups: z
+    .array(
+      z.strictObject({
+        /** Process group of PyTorch, or communicator of NCCL. */
+        group: z.string().max(limits.stringBytesMax),
+        /** Number of the last collective that the rank entered; from NCCL, the number of all that it launched. */
+        entered: sequence,
+        /** The first collective that it entered and has not left, and for how long it had been inside, ms. */
+        open: z
+          .strictObject({ op: z.string().max(limits.stringBytesMax), sequence, insideMs: z.number().min(0).max(Number.MAX_SAFE_INTEGER) })
+          .optional(),
+      }),
+    )
+    .max(limits.runningGroupsMax),
+});
+
 /** State of one rank, as the aggregator sees it now. */
 export const rankStatusSchema = z.strictObject({
   rank: z.number().int().min(0).max(limits.rankMax),
@@ -185,6 +210,7 @@ export type ControlMessage = z.infer<typeof controlMessageSchema>;
 export type Captured = z.infer<typeof capturedSchema>;
 export type WindowAnswer = z.infer<typeof windowAnswerSchema>;
 export type Running = z.infer<typeof runningSchema>;
+export type CollectiveReport = z.infer<typeof collectiveReportSchema>;
 export type RankStatus = z.infer<typeof rankStatusSchema>;
 export type LiveMessage = z.infer<typeof liveMessageSchema>;
 
@@ -199,6 +225,9 @@ export const readWindowAnswer = (text: string): WindowAnswer | undefined => read
 
 /** Parses the metadata value of `runningKey`; undefined when it does not fit the schema. */
 export const readRunning = (text: string): Running | undefined => readFact(runningSchema, text);
+
+/** Parses the metadata value of `collectivesKey`; undefined when it does not fit the schema. */
+export const readCollectiveReport = (text: string): CollectiveReport | undefined => readFact(collectiveReportSchema, text);
 
 function readFact<T>(schema: z.ZodType<T>, text: string): T | undefined {
   try {

@@ -38,6 +38,8 @@ export interface AlertServiceOptions {
   readonly page: () => string | undefined;
   /** Records the steps that an alert is about; without it alerts have no trace. */
   readonly capture?: AlertCapture | undefined;
+  /** Asks the run's ranks for reports of their collectives, while a hang is suspected. */
+  readonly askCollectives?: ((run: string) => void) | undefined;
   /** Receives incidents that are still open from an earlier life of the service, which reported them. */
   readonly onResumed?: ((alert: Alert) => void) | undefined;
   readonly onNotice: (notice: string) => void;
@@ -62,6 +64,9 @@ interface RunAlerts {
   readonly alerts: Map<string, Alert>;
   /** Reports one after the other. */
   reporting: Promise<void>;
+  /** Requests for reports of collectives since a hang is suspected, and when the next one is due. */
+  asked: number;
+  askMs: number;
   isChanged: boolean;
   savedMs: number;
 }
@@ -118,6 +123,7 @@ export class AlertService implements AsyncDisposable {
     for (const alerts of this.#runs.values()) {
       try {
         this.#changed(alerts, alerts.engine.tick(nowMs));
+        this.#askCollectives(alerts, nowMs);
         if (alerts.isChanged && nowMs - alerts.savedMs >= limits.alertStateSaveMs) this.#save(alerts);
       } catch (error) {
         this.#options.onNotice(`run ${alerts.run}: alerts: ${messageOf(error)}`);
@@ -188,6 +194,8 @@ export class AlertService implements AsyncDisposable {
         log: new AlertLog(directory),
         alerts: new Map(known.slice(-limits.alertsPerRunMax).map((alert) => [alert.id, alert])),
         reporting: Promise.resolve(),
+        asked: 0,
+        askMs: 0,
         isChanged: false,
         savedMs: nowMs,
       };
@@ -223,6 +231,15 @@ export class AlertService implements AsyncDisposable {
       const resolution = 'the service was started again and does not see it any more';
       const capture = alert.capture?.state === 'pending' ? failed(alert.capture, 'the service ended') : alert.capture;
       this.#report(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });
+    }
+  }
+
+  /** Asks soon again, for a count must stand still to count, and then less and less often. */
+  #askCollectives(alerts: RunAlerts, nowMs: number): void {
+    if (!alerts.engine.suspectsHang) alerts.asked = 0;
+    else if (alerts.asked === 0 || nowMs >= alerts.askMs) {
+      this.#options.askCollectives?.(alerts.run);
+      alerts.askMs = nowMs + Math.min(limits.alertAskMsMax, limits.alertAskMsMin * 2 ** alerts.asked++);
     }
   }
 

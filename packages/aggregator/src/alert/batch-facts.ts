@@ -5,19 +5,21 @@
 //   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
 //   counters       memory
 //   collectives    open ones, and the progress of each rank
-//   metadata       open work of the rank at the end of the batch
+//   metadata       open work of the rank at the end of the batch, and how far it came in its collectives by other sources
 //
 // Metadata that sets the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and every name that begins with `context.`.
 
 import {
   type Batch,
   capturedKey,
+  collectivesKey,
   type Dropped,
   isBeside,
   mostDropped,
   noneDropped,
   type PhaseRole,
   phaseRoleKey,
+  readCollectiveReport,
   readRunning,
   runningKey,
   spanState,
@@ -215,6 +217,10 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
 
 function feedPlace(engine: AlertEngine, batch: Batch): void {
   const { rank, incarnation, watermark } = batch.header;
+  for (const text of metadataOf(batch, collectivesKey)) {
+    const report = readCollectiveReport(text);
+    if (report !== undefined) engine.collectives(rank, report);
+  }
   for (const text of metadataOf(batch, runningKey)) {
     const place = readRunning(text);
     if (place !== undefined) engine.isIn(rank, incarnation, place, (watermark - (place.collective?.since ?? watermark)) / 1e6);

@@ -243,6 +243,10 @@ export const aggregatorLimits = {
   metricsSilentMs: 24 * 3600 * 1000,
   /** Interval between two checks for alerts that time alone raises, such as a silent rank. */
   alertTickMs: 1000,
+  /** Interval between the first two requests for reports of collectives, while a hang is suspected; it doubles from request to request. */
+  alertAskMsMin: 5000,
+  /** Longest interval between two requests for reports of collectives. */
+  alertAskMsMax: 60_000,
   /** A check that comes this long after the one before is skipped: the service was blocked, so it reads from the ranks first. */
   alertTickLateMs: 5000,
   /** The log of a run's alerts; a full one is rewritten with the newest alerts, up to half of it. */

@@ -11,7 +11,7 @@
 // Invariant: no clock: callers pass the time. Memory is bounded by `alertLimits`, whatever ranks send.
 // Invariant: an engine restored from `state()` continues unchanged, except for steps that only some ranks have reported.
 
-import { type Alert, type AlertRule, type PhaseRole, phaseRoleKey, type Running } from '@ranktrace/protocol';
+import { type Alert, type AlertRule, type CollectiveReport, type PhaseRole, phaseRoleKey, type Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
@@ -21,6 +21,7 @@ import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
 import { bytesText, nameText, ranksText } from './alert-text.ts';
+import { CollectiveReports } from './collective-reports.ts';
 import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
@@ -107,6 +108,7 @@ export class AlertEngine {
   readonly #stepTime: StepTimeRules;
   readonly #limit: StepLimit | undefined;
   readonly #collectives = new OpenCollectives();
+  readonly #reports = new CollectiveReports();
   readonly #places = new RankPlaces();
   readonly #ranks = new Map<number, RankState>();
   readonly #stopped: RankIncidents;
@@ -140,6 +142,7 @@ export class AlertEngine {
       rules,
       roles: this.roles,
       collectives: this.#collectives,
+      reports: this.#reports,
       places: this.#places,
       report: this.#report,
     });
@@ -182,6 +185,7 @@ export class AlertEngine {
       known.steps = 0;
       known.memory.clear();
       this.#collectives.forget(rank);
+      this.#reports.forget(rank);
       this.#places.forget(rank);
     }
     const state = this.#ranks.get(rank) as RankState;
@@ -214,6 +218,7 @@ export class AlertEngine {
     if (state.steps === 0 && fact.step <= this.#assembly.lastOf(rank)) this.#assembly.restart(rank, fact.step);
     this.#assembly.add(rank, fact);
     this.#collectives.goesOn(rank, this.#nowMs);
+    this.#reports.forget(rank);
     this.#lastStepMs = this.#nowMs;
     state.steps++;
     state.length += fact.length;
@@ -251,6 +256,17 @@ export class AlertEngine {
     this.#places.set(rank, place);
     this.#collectives.isIn(rank, place.collective && { ...place.collective, ageMs: this.#ageOf(insideMs) }, this.#nowMs);
     for (const [group, sequence] of place.entered ?? []) this.#collectives.enter(rank, group, sequence);
+  }
+
+  /** Takes how far the rank came in its collectives, as a source outside of its training loop reports it. */
+  collectives(rank: number, report: CollectiveReport): void {
+    const state = this.#ranks.get(rank);
+    if (state !== undefined && !state.ended) this.#reports.add(rank, report, this.#nowMs);
+  }
+
+  /** Whether the run may hang: reports of its ranks' collectives would help. */
+  get suspectsHang(): boolean {
+    return this.#hang.isSuspected;
   }
 
   /** Judges the steps that all ranks have reported by now; returns the changes since the last call. */

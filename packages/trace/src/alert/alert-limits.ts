@@ -52,6 +52,10 @@ export const alertLimits = {
   alertSilentMs: 3000,
   /** A rank's report from before others began to wait for it may arrive this much later than theirs. */
   alertHeardMs: 300,
+  /** A report of how far a rank came in its collectives counts for this long. */
+  alertReportFreshMs: 90_000,
+  /** A count of collectives stands still if two reports this far apart have the same. */
+  alertReportsApartMs: 4000,
   /** A hang without a rank at fault takes at least this many times as long as a usual step. */
   alertHangSteps: 20,
   /** A hang without a rank at fault takes at least this many times as long as the longest step so far. */

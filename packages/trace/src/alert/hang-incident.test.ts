@@ -1,5 +1,6 @@
 // Ranks that wait for another one: a hang, a killed rank, or the end of a job. The test sets the time.
 
+import type { CollectiveReport } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import type { AlertChange, EngineAlert } from './alert-change.ts';
 import { AlertEngine, type AlertEngineState, type RankFact } from './alert-engine.ts';
@@ -66,6 +67,25 @@ class Job {
   isIn(rank: number, phase: string): this {
     this.hear(rank);
     this.engine.isIn(rank, '1', { step: this.#step, phase });
+    return this;
+  }
+
+  /** What Flight Recorder shows of each rank: how far it came in a group, and what it is inside of since when. */
+  recorded(reports: Readonly<Record<number, CollectiveReport['groups']>>): this {
+    return this.#reported('flight_recorder', reports);
+  }
+
+  /** NCCL's counts, by rank. */
+  counted(counts: Readonly<Record<number, number>>, group = 'communicator 0x1f'): this {
+    const reports = Object.entries(counts).map(([rank, entered]) => [rank, [{ group, entered }]]);
+    return this.#reported('nccl_ras', Object.fromEntries(reports));
+  }
+
+  #reported(source: CollectiveReport['source'], reports: Readonly<Record<number, CollectiveReport['groups']>>): this {
+    for (const [rank, groups] of Object.entries(reports)) {
+      this.hear(Number(rank));
+      this.engine.collectives(Number(rank), { source, groups });
+    }
     return this;
   }
 
@@ -157,6 +177,132 @@ describe('a hang', () => {
       .wait(20 * second);
     expect(job.kinds).toEqual(['fired hang']);
     expect(job.last).toMatchObject({ ranks: [2], summary: expect.stringMatching(/; rank 2 ended before it$/) });
+  });
+});
+
+/** A rank inside of this number of a group, for so long. */
+const inside = (group: string, sequence: number, insideMs: number): CollectiveReport['groups'][number] => ({
+  group,
+  entered: sequence,
+  open: { op: 'all_reduce', sequence, insideMs },
+});
+
+describe('a hang of ranks that announce nothing themselves', () => {
+  const rules = { hangMs: 10 * second };
+
+  it('is suspected after half of the time, and reports are asked for only then', () => {
+    const job = new Job(rules).train(50);
+    expect(job.engine.suspectsHang).toBe(false);
+    job.wait(4 * second);
+    expect(job.engine.suspectsHang).toBe(false);
+    job.wait(2 * second);
+    expect(job.engine.suspectsHang).toBe(true);
+    job.train(2).wait(second);
+    expect(job.engine.suspectsHang).toBe(false);
+  });
+
+  it('names the rank that Flight Recorder shows outside of what the others are in', () => {
+    const job = new Job(rules).train(50).wait(6 * second);
+    job.recorded({
+      0: [inside('world', 18, 6000)],
+      1: [inside('world', 18, 6000)],
+      2: [inside('world', 18, 6000)],
+      3: [{ group: 'world', entered: 17 }],
+    });
+    job.wait(6 * second);
+    expect(job.kinds).toEqual(['fired hang']);
+    expect(job.last).toMatchObject({ ranks: [3], severity: 'critical' });
+    expect(job.last.summary).toMatch(
+      /^Flight Recorder: ranks 0, 1, 2 are inside of all_reduce 18 of group world for \d+\.\d s; rank 3 never entered it$/,
+    );
+    job.train(5);
+    expect(job.kinds).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('names the rank at its root where one group holds up another', () => {
+    const job = new Job(rules).train(50).wait(6 * second);
+    // Rank 2 never entered its pair's; rank 3 waits there, and so is missing where ranks 0 and 1 wait.
+    job.recorded({
+      0: [inside('world', 18, 5000)],
+      1: [inside('world', 18, 5000)],
+      2: [
+        { group: 'world', entered: 17 },
+        { group: 'tp', entered: 40 },
+      ],
+      3: [{ group: 'world', entered: 17 }, inside('tp', 41, 5500)],
+    });
+    job.wait(6 * second);
+    expect(job.last).toMatchObject({ ranks: [2], summary: expect.stringContaining('rank 3 is inside of all_reduce 41 of group tp') });
+  });
+
+  it('names all of them where ranks wait for one another', () => {
+    const job = new Job(rules).train(50).wait(6 * second);
+    const [a, b] = [inside('a', 5, 6000), inside('b', 5, 6000)];
+    job.recorded({ 0: [a, { group: 'b', entered: 4 }], 1: [b, { group: 'a', entered: 4 }] }).wait(6 * second);
+    expect(job.last.summary).toMatch(/rank 1 waits in another collective$/);
+    expect(job.last.ranks).toEqual([0, 1]);
+  });
+
+  it('is named by NCCL where a count stands still below the others, and by no count that was reported once', () => {
+    const job = new Job(rules)
+      .train(50)
+      .wait(6 * second)
+      .counted({ 0: 900, 1: 900, 2: 899, 3: 900 })
+      .wait(6 * second);
+    expect(job.last).toMatchObject({ ranks: [], severity: 'warning' });
+    job.counted({ 0: 900, 1: 900, 2: 899, 3: 900 }).wait(second);
+    expect(job.last).toMatchObject({ ranks: [2] });
+    expect(job.last.summary).toMatch(/; NCCL RAS: rank 2 launched 899 collectives of communicator 0x1f, others 900$/);
+  });
+
+  it('blames nobody by NCCL where all counts agree: it has called hung jobs healthy', () => {
+    const job = new Job(rules).train(50).wait(6 * second);
+    for (let at = 0; at < 4; at++) job.counted({ 0: 900, 1: 900, 2: 900, 3: 900 }).wait(5 * second);
+    expect(job.kinds).toEqual(['fired hang']);
+    expect(job.last).toMatchObject({ ranks: [], summary: expect.not.stringContaining('NCCL') });
+  });
+
+  it('blames nobody where the sources contradict each other, and says so', () => {
+    const job = new Job(rules).train(50).wait(6 * second);
+    for (let at = 0; at < 3; at++) {
+      job.recorded({ 0: [inside('world', 18, 6000)], 2: [inside('world', 18, 6000)], 3: [{ group: 'world', entered: 17 }] });
+      job.counted({ 0: 900, 1: 900, 2: 899, 3: 900 }).wait(5 * second);
+    }
+    expect(job.last.ranks).toEqual([]);
+    expect(job.last.summary).toMatch(
+      /rank 3 never entered it; NCCL RAS: rank 2 launched .*; these contradict each other, so no rank is named$/,
+    );
+  });
+
+  it('blames the rank that each source names, where one of them names more', () => {
+    const job = new Job(rules)
+      .train(50)
+      .enter([0, 2])
+      .wait(6 * second);
+    for (let at = 0; at < 3; at++) job.counted({ 0: 900, 1: 899, 2: 900, 3: 900 }).wait(5 * second);
+    expect(job.last.ranks).toEqual([1]);
+    expect(job.last.summary).toMatch(/^ranks 0, 2 are inside of all_reduce 50 .*; ranks 1, 3 never entered it; NCCL RAS: rank 1 /);
+  });
+
+  it('is seen without a single step, by counts that stop; a pause as long as an earlier one is none', () => {
+    const job = new Job(rules);
+    const go = (count: number): void => void job.counted({ 0: count, 1: count, 2: count, 3: count }).wait(5 * second);
+    for (let at = 0; at < 6; at++) go(100 * at);
+    job.counted({ 0: 501, 1: 500, 2: 501, 3: 501 }).wait(12 * second);
+    expect(job.kinds).toEqual([]);
+    for (let at = 0; at < 3; at++) job.counted({ 0: 501, 1: 500, 2: 501, 3: 501 }).wait(5 * second);
+    expect(job.kinds).toEqual(['fired hang']);
+    expect(job.last).toMatchObject({ ranks: [1], step: null });
+    expect(job.last.summary).toMatch(
+      /^no rank launches collectives for .*; NCCL RAS: rank 1 launched 500 collectives of communicator 0x1f, others 501$/,
+    );
+    go(600);
+    go(700);
+    expect(job.kinds).toEqual(['fired hang', 'resolved hang']);
+    // It took 24 s: only three times as long is none of its usual pauses.
+    job.counted({ 0: 801, 1: 800, 2: 801, 3: 801 });
+    for (let at = 0; at < 8; at++) job.counted({ 0: 801, 1: 800, 2: 801, 3: 801 }).wait(5 * second);
+    expect(job.kinds).toHaveLength(2);
   });
 });
 

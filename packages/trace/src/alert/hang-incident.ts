@@ -1,10 +1,14 @@
 // The rule `hang`: ranks are inside a collective that others never entered, or no step ends.
 //
-//   entered ─────────── after ───────────►│ at the next tick it fires, with the collective and the missing ranks
+//   entered ──── half of after ────┬─────►│ at the next tick it fires, with the collective and the missing ranks
+//                                  └ suspected: the service asks Flight Recorder and NCCL (collective-reports.ts), whose reports refine it
 //
 // A rank that is missing but alive hangs the others: the alert fires `after` they entered. A silent rank is left to the rule `rank_stopped`: its
 // alert names the ranks that wait for it. If no rank is missing, or all that is known is that no step ends, a pause usual for this run is no
 // hang: it must last several times as long as its steps do. The same holds while the missing rank evaluates or saves.
+//
+// What the ranks announce themselves, Flight Recorder and NCCL may name different ranks: only those are blamed that all of them name, and where they
+// contradict each other nobody is.
 //
 // Invariant: at most one hang is open. It is refined, and its severity rises, as more is known; it ends with the first step that ends after that.
 
@@ -17,6 +21,7 @@ import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
 import { nameText, ranksText } from './alert-text.ts';
+import { type Accusation, type CollectiveReports, namedByAll } from './collective-reports.ts';
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
 
@@ -42,8 +47,22 @@ export interface HangIncidentOptions {
   readonly rules: AlertRules;
   readonly roles: PhaseRoles;
   readonly collectives: OpenCollectives;
+  readonly reports: CollectiveReports;
   readonly places: RankPlaces;
   readonly report: ReportChange;
+}
+
+/** What is known of a hang at one moment. */
+interface Evidence {
+  /** The collective that ranks are inside of, whether they have been for long enough, and whether Flight Recorder alone shows it. */
+  readonly stuck: StuckCollective | undefined;
+  readonly isStuck: boolean;
+  readonly isRecorded: boolean;
+  /** Whether no rank ended a step for long enough. */
+  readonly isStalled: boolean;
+  /** Whether NCCL shows ranks behind others, and nothing moved for long enough. */
+  readonly isBehind: boolean;
+  readonly accusations: readonly Accusation[];
 }
 
 export class HangIncident {
@@ -52,6 +71,7 @@ export class HangIncident {
   readonly #report: ReportChange;
   readonly #roles: PhaseRoles;
   readonly #collectives: OpenCollectives;
+  readonly #reports: CollectiveReports;
   readonly #places: RankPlaces;
   #alert: OpenAlert | undefined = undefined;
   #firedMs = Number.NEGATIVE_INFINITY;
@@ -59,13 +79,15 @@ export class HangIncident {
   #key: string | undefined = undefined;
   /** Time until which a rank was stopped. */
   #explainedMs = Number.NEGATIVE_INFINITY;
+  #isSuspected = false;
 
-  constructor({ run, rules, roles, collectives, places, report }: HangIncidentOptions) {
+  constructor({ run, rules, roles, collectives, reports, places, report }: HangIncidentOptions) {
     this.#run = run;
     this.#roles = roles;
     this.#rules = rules;
     this.#report = report;
     this.#collectives = collectives;
+    this.#reports = reports;
     this.#places = places;
   }
 
@@ -73,29 +95,42 @@ export class HangIncident {
     return this.#alert;
   }
 
+  /** Whether half of the time has passed after which a hang is reported, or one is open: now reports of other sources help. */
+  get isSuspected(): boolean {
+    return this.#isSuspected;
+  }
+
   judge(facts: HangFacts): void {
-    const { nowMs, stopped, ranks, absent, lastStepMs } = facts;
+    const { nowMs, stopped, lastStepMs } = facts;
     // Ranks that waited for a stopped rank get time to continue when it is back.
     if (stopped.size > 0) this.#explainedMs = nowMs;
-    const stuck = this.#collectives.stuck(nowMs - this.#rules.hangMs, [...ranks.keys(), ...absent]);
-    const leastMs = this.#leastMs(facts, stuck);
-    const isStuck = stuck !== undefined && nowMs - stuck.sinceMs >= leastMs;
-    if (!isStuck && !this.#isStalled(facts)) {
-      if (lastStepMs > this.#firedMs) this.end(nowMs, 'steps go on');
+    const evidence = this.#evidence(facts, 1);
+    const { stuck, isStuck } = evidence;
+    this.#isSuspected =
+      this.#alert !== undefined ||
+      isAny(evidence) ||
+      isAny(this.#evidence(facts, suspectedShare)) ||
+      this.#reports.isQuiet(suspectedShare * this.#leastMs(facts, undefined), nowMs);
+    if (!isAny(evidence)) {
+      if (Math.max(lastStepMs || 0, this.#reports.progressMs || 0) > this.#firedMs) this.end(nowMs, 'steps go on');
       return;
     }
-    const missing = isStuck ? stuck.missing : [];
+    const missing = isStuck && stuck !== undefined ? stuck.missing : [];
     if (missing.length > 0 && missing.every((rank) => stopped.has(rank))) {
       this.end(nowMs, `${ranksText(missing)} stopped: its own alert names the waiting ranks`);
       return;
     }
-    if (stopped.size === 0 && nowMs - this.#explainedMs < leastMs) return;
+    if (stopped.size === 0 && nowMs - this.#explainedMs < this.#leastMs(facts, stuck)) return;
     // Part of the alert about a stopped rank, or of one still to come.
-    if (isStuck ? missing.length > 0 && !missing.some((rank) => this.#isAlive(rank, stuck.sinceMs, facts)) : this.#waitsForSilent(facts)) {
+    if (
+      isStuck && stuck !== undefined
+        ? missing.length > 0 && !missing.some((rank) => this.#isAlive(rank, stuck.sinceMs, facts))
+        : this.#waitsForSilent(facts)
+    ) {
       if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert names the waiting ranks`);
       return;
     }
-    const reported = isStuck ? this.#inside(stuck, facts) : this.#stalled(facts);
+    const reported = this.#announcement(evidence, facts);
     if (this.#alert === undefined) this.#fire(reported, facts);
     else this.#refine(this.#alert, reported, facts);
   }
@@ -113,18 +148,45 @@ export class HangIncident {
     this.#firedMs = nowMs;
   }
 
+  /** What is known when `share` of the time has passed after which a hang is reported. */
+  #evidence(facts: HangFacts, share: number): Evidence {
+    const { nowMs, ranks, absent } = facts;
+    const announced = this.#collectives.stuck(nowMs - share * this.#rules.hangMs, [...ranks.keys(), ...absent]);
+    const recorded = this.#reports.stuck(nowMs);
+    // Flight Recorder may know who is missing where the ranks themselves announce nothing, or not all of it.
+    const stuck = announced === undefined || (announced.missing.length === 0 && recorded !== undefined) ? recorded : announced;
+    const behind = this.#reports.behind(nowMs);
+    const accused = this.#reports.accused(recorded);
+    const own: Accusation[] =
+      announced === undefined || announced.missing.length === 0
+        ? []
+        : [{ source: 'ranks', ranks: announced.missing, text: `the ranks' own reports: ${ranksText(announced.missing)}` }];
+    const isLong = (sinceMs: number, of: StuckCollective | undefined): boolean => nowMs - sinceMs >= share * this.#leastMs(facts, of);
+    return {
+      stuck,
+      isRecorded: stuck !== undefined && stuck === recorded,
+      isStuck: stuck !== undefined && isLong(stuck.sinceMs, stuck),
+      isStalled: this.#isStalled(facts, share),
+      isBehind: behind !== undefined && isLong(this.#reports.progressMs, undefined),
+      accusations: [...own, ...(accused === undefined ? [] : [accused]), ...(behind === undefined ? [] : [behind])],
+    };
+  }
+
   #leastMs({ usual, longest }: HangFacts, stuck: StuckCollective | undefined): number {
     const { hangMs } = this.#rules;
-    const isOrdinary = stuck?.missing.every((rank) => !isOccasionalRole(this.#roles.of(this.#places.phaseOf(rank) ?? ''))) === true;
-    if (isOrdinary && stuck !== undefined && stuck.missing.length > 0) return hangMs;
-    return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * (longest / 1e6));
+    // A rank whose phase nobody knows may be saving or evaluating, as it was in the longest pause so far.
+    const isOrdinary = (rank: number): boolean =>
+      (this.#places.has(rank) || this.#reports.longestPauseMs === 0) && !isOccasionalRole(this.#roles.of(this.#places.phaseOf(rank) ?? ''));
+    if (stuck !== undefined && stuck.missing.length > 0 && stuck.missing.every(isOrdinary)) return hangMs;
+    const longestMs = Math.max(longest / 1e6, this.#reports.longestPauseMs);
+    return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * longestMs);
   }
 
   /** Whether ranks that could continue end no step. Ranks left after others said goodbye at their last step are leaving, too. */
-  #isStalled(facts: HangFacts): boolean {
+  #isStalled(facts: HangFacts, share: number): boolean {
     const { nowMs, lastStepMs, isWarm, lastStepOf, ranks } = facts;
     const going = goingOf(facts);
-    if (going.length === 0 || !isWarm || nowMs - lastStepMs < this.#leastMs(facts, undefined)) return false;
+    if (going.length === 0 || !isWarm || nowMs - lastStepMs < share * this.#leastMs(facts, undefined)) return false;
     const furthest = Math.max(...going.map(lastStepOf));
     return ![...ranks].some(([rank, { ended }]) => ended && lastStepOf(rank) >= furthest);
   }
@@ -145,21 +207,30 @@ export class HangIncident {
     return goingOf(facts).some((rank) => nowMs - (ranks.get(rank)?.lastMs ?? nowMs) >= limits.alertSilentMs);
   }
 
-  #inside({ group, op, sequence, sinceMs, inside, missing }: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
+  #announcement({ stuck, isStuck, isRecorded, isStalled, accusations }: Evidence, facts: HangFacts): Announcement {
+    if (!isStuck && !isStalled) return this.#behind(accusations, facts);
+    if (!isStuck || stuck === undefined) return withAccusations(this.#stalled(facts), accusations, []);
+    const inside = this.#inside(stuck, facts);
+    if (!isRecorded) return withAccusations(inside, accusations, ['ranks']);
+    return withAccusations({ ...inside, summary: `Flight Recorder: ${inside.summary}` }, accusations, ['flight_recorder']);
+  }
+
+  #inside({ group, op, sequence, sinceMs, inside, missing, elsewhere = [] }: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
     const name = collectiveText(nameText(op), nameText(group), sequence);
     const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
     const never = missing.filter((rank) => !ended.includes(rank));
     const who = [
       ...(never.length > 0 ? [`${ranksText(never)} never entered it`] : []),
       ...(ended.length > 0 ? [`${ranksText(ended)} ended before it`] : []),
-      ...(missing.length === 0 ? ['all ranks are in it'] : []),
+      ...(elsewhere.length > 0 ? [`${ranksText(elsewhere)} ${elsewhere.length === 1 ? 'waits' : 'wait'} in another collective`] : []),
+      ...(missing.length + elsewhere.length === 0 ? ['all ranks are in it'] : []),
     ];
     const verb = inside.length === 1 ? 'is' : 'are';
     return {
       what: `${nameText(group)}-${sequence}`,
       severity: 'critical',
       summary: `${ranksText(inside)} ${verb} inside of ${name} for ${lengthText((nowMs - sinceMs) * 1e6)}; ${who.join('; ')}`,
-      ranks: missing.length > 0 ? missing : inside,
+      ranks: missing.length > 0 ? missing : [...inside, ...elsewhere].sort((a, b) => a - b),
       onsetAt: isoTime(sinceMs),
       key: JSON.stringify([group, sequence, inside, never, ended]),
     };
@@ -184,6 +255,20 @@ export class HangIncident {
       ranks: behind,
       onsetAt: isoTime(lastStepMs),
       key: JSON.stringify([furthest, behind, ended]),
+    };
+  }
+
+  /** NCCL alone knows of it. */
+  #behind(accusations: readonly Accusation[], { nowMs }: HangFacts): Announcement {
+    const { progressMs } = this.#reports;
+    const [first] = accusations;
+    return {
+      what: `collectives-${Math.round(progressMs)}`,
+      severity: 'critical',
+      summary: `no rank launches collectives for ${lengthText((nowMs - progressMs) * 1e6)}; ${first?.text ?? ''}`,
+      ranks: first?.ranks ?? [],
+      onsetAt: isoTime(progressMs),
+      key: JSON.stringify(first?.ranks),
     };
   }
 
@@ -236,6 +321,9 @@ export class HangIncident {
   }
 }
 
+/** Share of the time after which a hang is reported at which it is suspected. */
+const suspectedShare = 0.5;
+
 interface Announcement {
   /** Its part of the alert's id. */
   readonly what: string;
@@ -246,6 +334,18 @@ interface Announcement {
   /** Key that must differ for a new report. */
   readonly key: string;
 }
+
+/** The announcement with what other sources than `own` say: they may know who is missing, or contradict it. */
+function withAccusations(announced: Announcement, accusations: readonly Accusation[], own: readonly Accusation['source'][]): Announcement {
+  const others = accusations.filter(({ source }) => !own.includes(source));
+  if (others.length === 0) return announced;
+  const { ranks, isDisputed } = namedByAll(accusations);
+  const dispute = isDisputed ? ['these contradict each other, so no rank is named'] : [];
+  const summary = [announced.summary, ...others.map(({ text }) => text), ...dispute].join('; ');
+  return { ...announced, summary, ranks, key: `${announced.key} ${JSON.stringify([ranks, others.map((one) => one.ranks)])}` };
+}
+
+const isAny = ({ isStuck, isStalled, isBehind }: Evidence): boolean => isStuck || isStalled || isBehind;
 
 const goingOf = ({ ranks, stopped }: HangFacts): number[] =>
   [...ranks].flatMap(([rank, { ended }]) => (ended || stopped.has(rank) ? [] : [rank]));

@@ -23,6 +23,8 @@ export interface StuckCollective {
   readonly inside: readonly number[];
   /** Ranks of the group that never entered. */
   readonly missing: readonly number[];
+  /** Ranks that did not enter because they wait in another collective; absent: not known. */
+  readonly elsewhere?: readonly number[];
 }
 
 interface OpenPart {

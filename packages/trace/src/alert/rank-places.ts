@@ -17,6 +17,10 @@ export class RankPlaces {
     this.#places.delete(rank);
   }
 
+  has(rank: number): boolean {
+    return this.#places.has(rank);
+  }
+
   /** The phase that the rank is in, by its last report. */
   phaseOf(rank: number): string | undefined {
     return this.#places.get(rank)?.phase;

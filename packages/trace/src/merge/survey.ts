@@ -4,6 +4,7 @@ import {
   type Batch,
   type BatchHeader,
   capturedKey,
+  collectivesKey,
   type Dropped,
   mostDropped,
   noneDropped,
@@ -113,6 +114,7 @@ export class SourceSurvey {
     metadata.delete(recordedKey);
     metadata.delete(capturedKey);
     metadata.delete(runningKey);
+    metadata.delete(collectivesKey);
     return {
       source: this.#source,
       header,
