@@ -102,6 +102,8 @@ export default defineConfig({
           name: 'cluster',
           include: ['test/*.test.ts'],
           globalSetup: ['test/setup/command-module.ts'],
+          // On a busy machine a page may take long to show something.
+          expect: { poll: { timeout: minute } },
           testTimeout: 5 * minute,
           hookTimeout: 5 * minute,
         },

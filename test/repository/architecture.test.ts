@@ -47,7 +47,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample'], ['thread'], ['profile']],
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],
-  agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture']],
+  agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture', 'hang']],
   cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
 };
 

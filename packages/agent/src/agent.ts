@@ -8,6 +8,8 @@ import { recorderKey } from '@ranktrace/protocol';
 import { guarded, type HostClock, hostClock, reasonOf, resolveOptions } from '@ranktrace/sdk/shipping';
 import { ReadBudget } from '@ranktrace/trace';
 import { RankWindows } from './capture/rank-windows.ts';
+import { CollectiveReports } from './hang/collective-reports.ts';
+import type { RasAddress } from './hang/nccl-ras.ts';
 import { KinetoDaemon } from './kineto/kineto-daemon.ts';
 import { daemonAddress } from './kineto/socket-address.ts';
 import type { Environment } from './model/environment.ts';
@@ -31,6 +33,8 @@ export interface AgentOptions {
   readonly socketFolder?: string | undefined;
   /** Folders into which ranks of this host write files of torch.profiler. */
   readonly folders?: readonly string[] | undefined;
+  /** Where NCCL's RAS listens; null: it is not asked. Default: NCCL's own default, localhost:28028. */
+  readonly ras?: RasAddress | null | undefined;
   readonly notice: (line: string) => void;
 }
 
@@ -45,6 +49,9 @@ interface RecordedRank {
 
 /** What torch.profiler's tensorboard_trace_handler calls a file: `HOST_PID.TIME.pt.trace.json`. */
 const handlerName = /^(.+)_\d+\.\d+\.pt\.trace\.json/;
+
+/** NCCL_RAS_ADDR's default. */
+const defaultRas: RasAddress = { host: 'localhost', port: 28028 };
 
 export interface Agent extends AsyncDisposable {
   /** Whether Kineto can be asked. */
@@ -70,6 +77,7 @@ class HostAgent implements Agent {
   readonly #ranks = new Map<SeenRank, RecordedRank>();
   readonly #closing = new Set<Promise<void>>();
   readonly #memory = new ReadBudget(Math.min(limits.readMemoryAllBytesMax, totalmem() / 4));
+  readonly #reports: CollectiveReports;
   #daemon: KinetoDaemon | undefined;
   #samples: HostSamples | undefined;
   #timers: NodeJS.Timeout[] = [];
@@ -89,6 +97,12 @@ class HostAgent implements Agent {
       found: (rank) => this.#found(rank),
       gone: (rank) => this.#gone(rank),
       notice,
+    });
+    this.#reports = new CollectiveReports({
+      ranksOf: (run) => [...this.#ranks.values()].filter(({ session, goneAt }) => session.options.run === run && goneAt === undefined),
+      ras: options.ras === null ? undefined : (options.ras ?? defaultRas),
+      notice,
+      signal: this.#ended.signal,
     });
   }
 
@@ -125,6 +139,9 @@ class HostAgent implements Agent {
     };
     every(limits.scanIntervalMs, 'looking for ranks', () => this.#finder.scan());
     every(limits.wallClockIntervalMs, 'reading the wall clock', () => this.#wallClocks.read());
+    every(limits.rasIntervalMs, 'asking NCCL', () => {
+      for (const { session } of this.#ranks.values()) if (session.options.rank === 0) this.#reports.look(session.options.run);
+    });
     every(limits.livesIntervalMs, 'looking after ranks', () => {
       this.#finder.checkLives();
       this.#endGone();
@@ -186,6 +203,7 @@ class HostAgent implements Agent {
         isBeside: seen.place.sendsItself,
         control: (message) => {
           if (message.type === 'record_window') windows.request(message);
+          else if (message.type === 'report_collectives' && message.run === run) this.#reports.request(run);
         },
         notice,
       });
@@ -199,6 +217,7 @@ class HostAgent implements Agent {
       });
       this.#ranks.set(seen, { seen, session, windows, goneAt: undefined });
       this.#choosePinger(run);
+      if (rank === 0) this.#reports.look(run);
       notice(`rank ${rank} of ${worldSize} of run "${run}": process ${seen.life.pid}, local rank ${localRank}`);
     } catch (error) {
       notice(`rank ${rank} of run "${run}" cannot be recorded: ${reasonOf(error)}`);

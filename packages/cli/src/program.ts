@@ -358,6 +358,8 @@ seconds. Give --seconds; with --steps the window is as long as so many steps wer
     .addOption(new Option('--ranks <list>', 'these ranks alone, such as 0,8-15').argParser(rankList))
     .option('--socket-dir <dir>', 'folder of the socket, shared with containers (default: KINETO_IPC_SOCKET_DIR, or the abstract name)')
     .option('--watch <dir...>', "ship torch.profiler's files of these ranks, too, as they appear in these folders")
+    .option('--nccl-ras <host:port>', "where NCCL's RAS listens, which knows of hangs (NCCL_RAS_ADDR)", 'localhost:28028')
+    .option('--no-nccl-ras', 'do not ask it')
     .addHelpText(
       'after',
       `

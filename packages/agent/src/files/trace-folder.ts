@@ -37,22 +37,32 @@ function giveFolder(folder: string, uid: number): void {
 /** Opens a file of the folder for reading. Throws AgentError `file_refused`; undefined while there is none. */
 export function openTrace(folder: string, name: string, uid: number, bytesMax: number): { descriptor: number; about: Stats } | undefined {
   if (name === '' || name.includes('/') || name.includes('\0') || name.startsWith('.'))
-    throw new AgentError('file_refused', `Cannot read trace "${name}": it must lie in "${folder}"`);
+    throw new AgentError('file_refused', `Cannot read "${name}": it must lie in "${folder}"`);
   const directory = openFolder(folder, uid);
   try {
-    const descriptor = openSync(`/proc/self/fd/${directory}/${name}`, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    return openOwnFile(`/proc/self/fd/${directory}/${name}`, uid, bytesMax, join(folder, name));
+  } finally {
+    closeSync(directory);
+  }
+}
+
+/**
+ * Opens a regular file of user `uid` for reading. Throws AgentError `file_refused`, and the system's errors; undefined while there is none. `shown`: its
+ * path in messages.
+ */
+export function openOwnFile(path: string, uid: number, bytesMax: number, shown = path): { descriptor: number; about: Stats } | undefined {
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     const about = fstatSync(descriptor);
     const wrong = whyNotTrace(about, uid, bytesMax);
     if (wrong === undefined) return { descriptor, about };
     closeSync(descriptor);
-    throw new AgentError('file_refused', `Cannot read trace "${join(folder, name)}": ${wrong}`);
+    throw new AgentError('file_refused', `Cannot read "${shown}": ${wrong}`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
-    if (code === 'ELOOP') throw new AgentError('file_refused', `Cannot read trace "${join(folder, name)}": it is a link`, { cause: error });
+    if (code === 'ELOOP') throw new AgentError('file_refused', `Cannot read "${shown}": it is a link`, { cause: error });
     throw error;
-  } finally {
-    closeSync(directory);
   }
 }
 

@@ -10,6 +10,10 @@ export type AgentErrorCode =
   | 'socket_failed'
   /** A file of a trace is refused: it lies elsewhere, is a link, is somebody else's, or is too large. */
   | 'file_refused'
+  /** A rank's Flight Recorder gives no dump: nobody reads its pipe, or no complete file came in time. */
+  | 'dump_unavailable'
+  /** NCCL's RAS does not answer, or not in JSON. */
+  | 'ras_unavailable'
   /** A journal of shipped files, or the folder of traces, cannot be written. */
   | 'file_unwritable'
   /** An option has an unusable value. */

@@ -79,6 +79,19 @@ export const agentLimits = {
   /** Items of one batch made of a file; a batch that is too large all the same is split. */
   itemsPerBatch: 4096,
 
+  /** Size of one dump of Flight Recorder; a larger one is refused. */
+  dumpBytesMax: 64 * 1024 * 1024,
+  /** Longest wait for a dump that was asked for: the watchdog looks at its pipe about once a second. */
+  dumpWaitMs: 15_000,
+  /** Interval between two looks at a dump that is awaited. */
+  dumpLookMs: 200,
+  /** Longest wait for an answer of NCCL's RAS, which waits 5 s for ranks that do not answer it. */
+  rasWaitMs: 20_000,
+  /** Bytes of an answer of NCCL's RAS: about 700 for each rank of each communicator; a longer one is refused. */
+  rasBytesMax: 64 * 1024 * 1024,
+  /** Interval between two requests for NCCL's counts while nobody suspects a hang; only the agent beside rank 0 asks. */
+  rasIntervalMs: 30_000,
+
   /** Interval between two looks at a watched directory. */
   watchIntervalMs: 1000,
   /** Files of a watched directory and its folders that are looked at; further ones are counted in one line. */

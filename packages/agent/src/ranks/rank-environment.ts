@@ -26,6 +26,8 @@ export interface RankPlace {
   readonly socketFolder: string | undefined;
   /** Folder below which it may write traces. */
   readonly traceRoot: string;
+  /** Where its Flight Recorder is asked for a dump, and writes it; undefined where it cannot be asked. */
+  readonly dumps: { readonly pipe: string; readonly file: string } | undefined;
   /** Whether it sends its steps and spans itself, as a rank of its own. */
   readonly sendsItself: boolean;
   /** Whether the scheduler alone placed it: `torchrun` under Slurm is such a task, and no rank, for it starts the ranks. */
@@ -89,6 +91,7 @@ export function placeOf(
       socketFolder: environment.KINETO_IPC_SOCKET_DIR || undefined,
       // Since 2026 Kineto writes nowhere else.
       traceRoot: environment.KINETO_ONDEMAND_TRACE_DIR || environment.TMPDIR || '/tmp',
+      dumps: dumpsOf(environment, named.rank),
       mayLaunch: !environment.RANK,
       sendsItself,
     };
@@ -101,6 +104,15 @@ export function placeOf(
 function jobName({ MASTER_ADDR, MASTER_PORT }: Environment): string {
   const master = `${MASTER_ADDR ?? ''}-${MASTER_PORT ?? ''}`.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 58);
   return `torch-${master.replace(/^-+|-+$/g, '') || 'job'}`;
+}
+
+/** As torch names both: a stem with the rank behind it (ProcessGroupNCCL.hpp, DumpPipe; FlightRecorder.cpp, DebugInfoWriter). */
+function dumpsOf(environment: Environment, rank: number): RankPlace['dumps'] {
+  const { TORCH_NCCL_DEBUG_INFO_PIPE_FILE: pipe, XDG_CACHE_HOME, HOME } = environment;
+  if (!pipe) return undefined;
+  const cache = XDG_CACHE_HOME || `${HOME || '/tmp'}/.cache`;
+  const stem = environment.TORCH_FR_DUMP_TEMP_FILE || environment.TORCH_NCCL_DEBUG_INFO_TEMP_FILE || `${cache}/torch/comm_lib_trace_rank_`;
+  return { pipe: `${pipe}${rank}.pipe`, file: `${stem}${rank}` };
 }
 
 const isOn = (value: string | undefined): boolean => value !== undefined && !['', '0', 'false', 'no'].includes(value.toLowerCase());

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { startAgent } from '@ranktrace/agent';
 import type { StepRange } from '@ranktrace/trace/blame';
+import { hostPort } from '../options/host-port.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { say } from '../terminal/output.ts';
@@ -13,10 +14,12 @@ export interface AgentArguments {
   readonly ranks?: readonly StepRange[];
   readonly socketDir?: string;
   readonly watch?: readonly string[];
+  /** False: it is not asked. */
+  readonly ncclRas: string | false;
   readonly environment: NodeJS.ProcessEnv;
 }
 
-export async function agent({ url, run, ranks, socketDir, watch, environment }: AgentArguments): Promise<number> {
+export async function agent({ url, run, ranks, socketDir, watch, ncclRas, environment }: AgentArguments): Promise<number> {
   using interrupt = abortOnInterrupt();
   const destination = destinationOf('agent', url, environment);
   await using started = await startAgent({
@@ -25,6 +28,7 @@ export async function agent({ url, run, ranks, socketDir, watch, environment }: 
     isWanted: (rank) => ranks === undefined || ranks.some(({ first, last }) => rank >= first && rank <= last),
     socketFolder: socketDir ?? (environment.KINETO_IPC_SOCKET_DIR || undefined),
     folders: watch?.map((folder) => resolve(folder)),
+    ras: ncclRas === false ? null : hostPort('--nccl-ras', ncclRas),
     notice: say,
   });
   if (started.capturesOnDemand) say('answers PyTorch processes of this host that were started with KINETO_USE_DAEMON=1; Ctrl-C ends it');

@@ -16,6 +16,7 @@ import {
   startAggregator,
 } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
+import { hostPort } from '../options/host-port.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { ranksSeen } from '../print/print-summary.ts';
 import { findPageDirectory } from '../ranks/page-directory.ts';
@@ -44,7 +45,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const page = findPageDirectory();
   await using aggregator = await startAggregator({
     out: options.out,
-    listen: { ...parseListen(options.listen), tls: options.tls },
+    listen: { ...hostPort('--listen', options.listen), tls: options.tls },
     retention: options.retention,
     token: options.token,
     nats: options.nats,
@@ -183,11 +184,3 @@ class RunTraces {
 }
 
 const batchesOf = (lives: readonly { readonly batches: number }[]): number => lives.reduce((sum, { batches }) => sum + batches, 0);
-
-/** `HOST:PORT`, `[v6]:PORT` or `PORT`. */
-export function parseListen(text: string): { host: string; port: number } {
-  const match = /^(?:(?:\[([^\]]+)\]|([^:]*)):)?(\d{1,5})$/.exec(text);
-  const port = Number(match?.[3]);
-  if (match === null || port > 65_535) throw new CliError('bad_usage', `--listen must be HOST:PORT, such as 127.0.0.1:7400, got "${text}"`);
-  return { host: match[1] ?? (match[2] || '127.0.0.1'), port };
-}

@@ -4,12 +4,12 @@
 
 import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/aggregator';
 import { type InputOptions, openRuns } from '../inputs/open-inputs.ts';
+import { hostPort } from '../options/host-port.ts';
 import { pageDirectory } from '../ranks/page-directory.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { openBrowser, pageAddress } from '../terminal/open-browser.ts';
 import { print, say } from '../terminal/output.ts';
 import { showProgress } from '../terminal/progress.ts';
-import { parseListen } from './serve.ts';
 
 export interface ViewOptions extends InputOptions {
   readonly listen: string;
@@ -23,7 +23,7 @@ export interface ViewOptions extends InputOptions {
 
 export async function view(paths: readonly string[], options: ViewOptions): Promise<number> {
   const page = pageDirectory();
-  const listen = { ...parseListen(options.listen), tls: options.tls };
+  const listen = { ...hostPort('--listen', options.listen), tls: options.tls };
   using opened = await openRuns(paths, options);
   using interrupt = abortOnInterrupt();
   const progress = showProgress('indexing');

@@ -261,7 +261,12 @@ export class AlertEngine {
   /** Takes how far the rank came in its collectives, as a source outside of its training loop reports it. */
   collectives(rank: number, report: CollectiveReport): void {
     const state = this.#ranks.get(rank);
-    if (state !== undefined && !state.ended) this.#reports.add(rank, report, this.#nowMs);
+    if (state === undefined || state.ended) return;
+    const groups = report.groups.map(({ open, ...group }) => ({
+      ...group,
+      open: open && { ...open, insideMs: this.#ageOf(open.insideMs) },
+    }));
+    this.#reports.add(rank, { ...report, groups }, this.#nowMs);
   }
 
   /** Whether the run may hang: reports of its ranks' collectives would help. */

@@ -3,7 +3,7 @@
 export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
 export { distributedInfo, rankInFile, rankInName, stepsInFile, worldSizeInFile } from './file-place.ts';
-export { looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
+export { type FlightRecorderDump, looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
 export { flightRecorderSources, type RankDump } from './flight-recorder-source.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
 export { type FunctionEvent, functionEventList } from './function-event-list.ts';
