@@ -73,7 +73,10 @@ function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Al
   const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;
   const change = blameOf(before, now, isOfCluster ? (alert.after as number) - (alert.before as number) : undefined);
   // A hint from series of single ranks is better than nothing.
-  if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change);
+  if (change.kind === 'inconclusive') {
+    const hinted = causeOfHint(alert);
+    return hinted === null || hinted.kind === 'inconclusive' ? { ...causeOf(change), phase: hinted?.phase ?? null } : hinted;
+  }
   return causeOf(change, costIn(now, change));
 }
 
@@ -93,14 +96,18 @@ function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, c
 /** The cause from the ranks and the phase whose own series changed with the cluster's, or from ranks that announced where they are. */
 export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   if (hint === null) return null;
-  const { ranks, phase, stop } = hint;
+  const { ranks, isOfAll, phase, stop } = hint;
   if (stop !== undefined) {
     return { kind: stop.kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text: stop.text.slice(0, 1024) };
   }
-  const who =
-    ranks.length > 0 ? `the own work of rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')} became longer` : 'all ranks became slower';
+  const [kind, who] =
+    ranks.length > 0
+      ? (['straggler', `the own work of rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')} became longer`] as const)
+      : isOfAll === true
+        ? (['cluster_wide', 'most ranks became slower'] as const)
+        : (['inconclusive', 'steps became longer, and no rank by itself'] as const);
   const text = `${who}${phase === undefined ? '' : `, mostly in ${phase}`}`.slice(0, 1024);
-  return { kind: ranks.length > 0 ? 'straggler' : 'cluster_wide', ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
+  return { kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
 }
 
 /** Puts the metadata that a rank sent at its beginning (its stage, its role) in front of the steps to read. */

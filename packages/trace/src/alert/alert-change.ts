@@ -4,7 +4,10 @@ import type { Alert } from '@ranktrace/protocol';
 
 /** Fallback for a cause if blame finds none: series that changed with the cluster's, or ranks' reported places. */
 export interface AlertHint {
+  /** Empty: of all, or of nobody in particular. */
   readonly ranks: readonly number[];
+  /** Whether at least half of the ranks became slower, each by its own series. */
+  readonly isOfAll?: boolean;
   readonly phase: string | undefined;
   /** For anything but a change of lengths, with its own text. */
   readonly stop?: { readonly kind: 'rank_stopped' | 'hang'; readonly text: string };

@@ -57,7 +57,8 @@ export function hintOf(found: Iterable<Found>, ranks: number): AlertHint | null 
   const named = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
   const phase = slowPhases[0]?.about.phase;
   if (named.length === 0 && phase === undefined) return null;
-  return { ranks: 2 * named.length >= Math.max(ranks, 2) && named.length > 1 ? [] : named.sort((a, b) => a - b), phase };
+  const isOfAll = 2 * named.length >= Math.max(ranks, 2) && named.length > 1;
+  return { ranks: isOfAll ? [] : named.sort((a, b) => a - b), ...(isOfAll && { isOfAll }), phase };
 }
 
 export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {

@@ -238,7 +238,7 @@ export class StepIncidents {
     }
     const hint = hintOf(parts.values(), facts.ranks);
     if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
-      alert.hint = { ranks: hint.ranks, phase: alert.hint?.phase ?? hint.phase };
+      alert.hint = { ...hint, phase: alert.hint?.phase ?? hint.phase };
       alert.ranks = [...hint.ranks];
     }
     escalate(incident);

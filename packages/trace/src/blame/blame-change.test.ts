@@ -65,6 +65,24 @@ describe('what a change is due to', () => {
     check(workedWindow(four, { about, length, steps: 12 }), 'rotating_imbalance backward: 8.0 ms, 100 %');
   });
 
+  it('is the rank that the others wait for inside of a phase, where no collective was recorded', () => {
+    const hidden = (...lines: string[]): BlameWindow => ({ ...workedWindow(lines, { about }), basis: 'phases' });
+    const waits = 'data 4, forward 10, backward 21, optimizer 3';
+    const longer = waits.replace('backward 21', 'backward 41');
+    const quick = hidden(waits, waits, waits, waits);
+    check(hidden(longer, longer, waits.replace('forward 10', 'forward 30'), longer), 'straggler 2 forward: 20.0 ms, 100 %', quick);
+    // Backwards in time it is the same rank that became faster.
+    check(quick, 'straggler 2 forward: -20.0 ms, 100 %', hidden(longer, longer, waits.replace('forward 10', 'forward 30'), longer));
+    // All are longer where they may wait, or work: nothing tells.
+    check(hidden(longer, longer, longer, longer), 'inconclusive : 20.0 ms, 0 %', quick);
+    // Two became longer, each in a phase of its own, and who waits for whom is not known.
+    const [first, second] = [waits.replace('forward 10', 'forward 30'), waits.replace('data 4', 'data 24')];
+    check(hidden(longer, first, second, longer), 'inconclusive : 20.0 ms, 0 %', quick);
+    // Half of the ranks are no few.
+    const slow = waits.replace('forward 10', 'forward 30');
+    check(hidden(longer, slow, slow, longer), 'inconclusive : 20.0 ms, 0 %', quick);
+  });
+
   it('is reported of a step that gets shorter, too', () => {
     check(
       workedWindow(

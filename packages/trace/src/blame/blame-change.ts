@@ -130,6 +130,11 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
     const many = ofMany(shifts, shifted, now, share);
     // If all wait for one rank inside a phase, all are longer by the same.
     if (many.kind === 'cluster_wide' && (now.hidesWaits || before.hidesWaits)) {
+      const apart = ofApart(shifts, now.phases, share);
+      if (apart !== undefined) {
+        const { total, evidence, ...blamed } = apart;
+        return { ...base, ...nobody, ...blamed, evidence: [...evidence, explainedText(change, [['that', total]])] };
+      }
       return inconclusive(`${many.evidence[0]}: no collectives were recorded, so they may wait for one of them there`);
     }
     const { total, evidence, ...blamed } = many;
@@ -168,6 +173,9 @@ interface Shift {
   readonly rank: number;
   readonly hostName: string;
   readonly peers: string;
+  /** More than before in each phase of now. */
+  readonly more: readonly number[];
+  /** The phase with most of it. */
   readonly phase: string;
   readonly inPhase: number;
   readonly total: number;
@@ -190,6 +198,7 @@ function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
         rank,
         hostName,
         peers,
+        more,
         phase: now.phases[largest] as string,
         inPhase: more[largest] as number,
         total,
@@ -220,6 +229,40 @@ function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameL
   } as const;
 }
 
+/**
+ * Where waiting looks like work, all ranks are longer by as much, but not in the same phase: a rank that the others wait for in one phase is longer in
+ * another, and they are not. Undefined where no few ranks are, or in several phases.
+ */
+function ofApart(shifts: readonly Shift[], phases: readonly string[], share: (of: number) => number) {
+  const apart = phases.flatMap((phase, at) => {
+    const longer = shifts.filter(
+      ({ more, error }) => share(more[at] as number) >= shiftShareMin && Math.abs(more[at] as number) > shiftErrorsMin * error,
+    );
+    if (longer.length === 0 || longer.length >= clusterShareMin * shifts.length) return [];
+    const others = shifts.filter((one) => !longer.includes(one));
+    const usual = median(others.map(({ more }) => more[at] as number));
+    const beyond = longer.map((one) => ({ ...one, beyond: (one.more[at] as number) - usual }));
+    return beyond.every((one) => share(one.beyond) >= shiftShareMin) ? [{ phase, usual, others, longer: beyond }] : [];
+  });
+  const [only, second] = apart;
+  if (only === undefined || second !== undefined) return undefined;
+  const { phase, usual, others } = only;
+  const worst = only.longer.toSorted((a, b) => Math.abs(b.beyond) - Math.abs(a.beyond));
+  const total = worst[0]?.beyond ?? 0;
+  const texts = worst
+    .slice(0, 5)
+    .map(({ rank, beyond }) => `rank ${rank} works ${ms(Math.abs(beyond + usual))} ${total < 0 ? 'less' : 'more'} per step in ${phase}`);
+  const where = `the others change by ${ms(usual)} there, and by as much as the step in ${commonPhase(others)}, where they may wait for it`;
+  return {
+    kind: 'straggler' as const,
+    ranks: worst.map(({ rank }) => rank),
+    phase,
+    total,
+    shareOfChange: share(total),
+    evidence: [...texts, where],
+  };
+}
+
 function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
   const worst = [...shifted].sort((a, b) => Math.abs(b.total) - Math.abs(a.total));
   const hosts = new Set(worst.map(({ hostName }) => hostName));
@@ -239,8 +282,6 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
     evidence,
   };
 }
-
-/** Median; of an even number of values the lower of the middle two. */
 
 function commonPhase(shifts: readonly Shift[]): string {
   const sums = new Map<string, number>();
