@@ -138,13 +138,16 @@ class HostAgent implements Agent {
       this.#timers.push(setInterval(guarded(what, work), ms));
     };
     every(limits.scanIntervalMs, 'looking for ranks', () => this.#finder.scan());
-    every(limits.wallClockIntervalMs, 'reading the wall clock', () => this.#wallClocks.read());
     every(limits.rasIntervalMs, 'asking NCCL', () => {
       for (const { session } of this.#ranks.values()) if (session.options.rank === 0) this.#reports.look(session.options.run);
     });
-    every(limits.livesIntervalMs, 'looking after ranks', () => {
+    // In one turn: each wakening of a process costs more than what it does here.
+    every(limits.heartbeatMs, 'sending heartbeats', () => {
+      this.#wallClocks.read();
       this.#finder.checkLives();
       this.#endGone();
+      this.#samples?.sampleHost();
+      for (const { session } of this.#ranks.values()) session.flush();
     });
   }
 

@@ -24,8 +24,8 @@ export const agentLimits = {
 
   /** Environment of a process that is read; the rest of a larger one is ignored. */
   environmentBytesMax: 256 * 1024,
-  /** Interval between two looks at the processes of the host. */
-  scanIntervalMs: 5000,
+  /** Interval between two looks at the processes of the host; a rank that asks for work is found at once. */
+  scanIntervalMs: 10_000,
   /** Looks at a process before it counts as none of a job: a fork shows its parent's environment until it runs its own program. */
   processLooksMax: 3,
   /** Ranks of one host; further ones are named and left alone. */
@@ -35,21 +35,20 @@ export const agentLimits = {
   /** Where all ranks of a run on this host end within this time, the run has ended; a rank that goes alone has stopped. */
   endTogetherMs: 5000,
 
-  /** A rank without news sends a batch this often: below the time after which the service calls a silent rank stopped. */
+  /**
+   * A rank without news sends a batch this often, below the time after which the service calls a silent rank stopped; as often the agent looks whether
+   * its process goes on, and reads counters and the wall clock.
+   */
   heartbeatMs: 3000,
   /** A body below this is sent as it is: unzipping and zipping take more than they spare. */
   deflateBytesMin: 1024,
-  /** Interval between two looks at whether the processes of ranks go on. */
-  livesIntervalMs: 2000,
-  /** Interval between two readings of the wall clock beside the monotonic one. */
-  wallClockIntervalMs: 5000,
   /** What a wall clock is assumed to be slewed by, to weigh an old exact reading against a new one that was interrupted. */
   wallClockDriftPpm: 20,
   /** Readings of the wall clock that are kept, to find the one nearest to a window. */
   wallClocksKept: 64,
   /** Clock samples that are kept to find the offset to the aggregator; the oldest go first. */
   clockSamplesKept: 64,
-  /** Interval between two samples of host and devices. */
+  /** Interval between two samples of devices. */
   sampleIntervalMs: 2000,
   /** Time to send the last batches when the agent ends. */
   exitDeadlineMs: 3000,

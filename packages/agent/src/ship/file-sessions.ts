@@ -4,8 +4,9 @@
 // this host's start, is on a wall clock that no ping compares with another: the merge says so of its rank.
 
 import { hostname } from 'node:os';
-import { type HostClock, hostClock, type ResolvedOptions, resolveOptions } from '@ranktrace/sdk/shipping';
+import { guarded, type HostClock, hostClock, type ResolvedOptions, resolveOptions } from '@ranktrace/sdk/shipping';
 import type { Environment } from '../model/environment.ts';
+import { agentLimits as limits } from '../model/limits.ts';
 import { RemoteClocks, WallClocks } from './host-time.ts';
 import { type FilePlace, RankSession } from './rank-session.ts';
 
@@ -45,6 +46,7 @@ export class FileSessions {
   readonly #closing: (Promise<void> | undefined)[] = [];
   /** By rank and host. */
   readonly #sessions = new Map<string, FileSession>();
+  readonly #heartbeats: NodeJS.Timeout;
 
   constructor(base: ResolvedOptions, notice: (line: string) => void) {
     this.#base = base;
@@ -52,6 +54,10 @@ export class FileSessions {
     this.#clock = hostClock(base.testClock);
     this.#wallClocks = new WallClocks(this.#clock.now);
     this.#remoteClocks = new RemoteClocks(this.#clock.host);
+    const beat = (): void => {
+      for (const { session } of this.#sessions.values()) session.flush();
+    };
+    this.#heartbeats = setInterval(guarded('sending heartbeats', beat), limits.heartbeatMs);
   }
 
   of(file: RankFile): RankSession {
@@ -78,6 +84,7 @@ export class FileSessions {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#heartbeats);
     await Promise.allSettled([...this.#closing, ...[...this.#sessions.values()].map(({ session }) => session.close(true))]);
   }
 }

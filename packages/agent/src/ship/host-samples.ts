@@ -1,14 +1,13 @@
 // Counters of host and devices for the ranks of this host: sampled once, sent with each rank that they concern.
 
 import { gpuKey } from '@ranktrace/protocol';
-import { type DeviceSample, deviceUnits, guarded, HostCounters, startNvidiaSmi } from '@ranktrace/sdk/shipping';
+import { type DeviceSample, deviceUnits, HostCounters, startNvidiaSmi } from '@ranktrace/sdk/shipping';
 import { agentLimits as limits } from '../model/limits.ts';
 import type { RankSession } from './rank-session.ts';
 
 export class HostSamples {
   readonly #sessions: () => Iterable<RankSession>;
   readonly #host = new HostCounters();
-  readonly #timer: NodeJS.Timeout;
   readonly #devices: { stop(): void };
   /** Devices whose names a session has. */
   readonly #named = new WeakMap<RankSession, Set<string>>();
@@ -16,10 +15,6 @@ export class HostSamples {
   /** `sessions`: those of the ranks that run now. */
   constructor(sessions: () => Iterable<RankSession>, notice: (line: string) => void) {
     this.#sessions = sessions;
-    this.#timer = setInterval(
-      guarded('sampling the host', () => this.#sampleHost()),
-      limits.sampleIntervalMs,
-    );
     this.#devices = startNvidiaSmi({
       devices: undefined,
       intervalMs: limits.sampleIntervalMs,
@@ -29,12 +24,11 @@ export class HostSamples {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
     this.#devices.stop();
   }
 
   /** Of the counters of a process only the host's own concern a rank. */
-  #sampleHost(): void {
+  sampleHost(): void {
     const counters = this.#host.sample().filter(({ name }) => name === 'system cpu');
     for (const session of this.#sessions()) session.addCounters(counters);
   }

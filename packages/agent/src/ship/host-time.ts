@@ -13,6 +13,7 @@ import { agentLimits as limits } from '../model/limits.ts';
 /** Readings of the wall clock, in order of time. */
 export class WallClocks {
   readonly #now: () => bigint;
+  /** Never empty. */
   readonly #readings: WallClockReading[] = [];
 
   /** `now`: the host's clock, ns. */
@@ -25,6 +26,10 @@ export class WallClocks {
   read(): void {
     this.#readings.push(readWallClock(this.#now, Date.now));
     if (this.#readings.length > limits.wallClocksKept) this.#readings.shift();
+  }
+
+  get newest(): WallClockReading {
+    return this.#readings.at(-1) as WallClockReading;
   }
 
   /** ns to add to a wall time near `unixNs` for the host clock's time. */

@@ -1,9 +1,10 @@
-// One life of a rank, as the agent sends it: a batch a second (clocks, counters, facts), and detail out of files when there is any.
+// One life of a rank, as the agent sends it: heartbeats (clocks, counters, facts), and detail out of files when there is any.
 //
 //   clock pings, wall clock, counters, facts ──► heartbeat ──┐
 //   file ──► bodies, in their own time                       ├──► sequence numbers ──► shipper (spool, transport, acknowledgement)
 //
 // Its times are on the host's clock, as a rank's own are, so that the merge aligns it by the same pings.
+// Its owner calls `flush` every `heartbeatMs`, for all of its sessions in one turn: each wakening of a process costs more than a batch.
 // Invariant: heartbeats move the watermark; detail of files comes after its time, in batches with `since`.
 // Invariant: nothing here throws once the session is open.
 
@@ -116,7 +117,6 @@ export class RankSession {
   readonly #builder = new BatchBuilder();
   readonly #tracks: SourceTracks;
   readonly #recorded = noneRecorded();
-  readonly #timer: NodeJS.Timeout | undefined;
   /** A file's batches have numbers in a row. */
   #isBusy = false;
   #shipped: Promise<void> = Promise.resolve();
@@ -143,7 +143,7 @@ export class RankSession {
     this.#epochNs = BigInt(resume?.epochNs ?? fileClock?.epochNs ?? opened);
     this.#sequence = resume?.sequence ?? 0;
     this.#tracks = new SourceTracks(resume?.tracks);
-    this.#clocks = new ClockRows(this.#epochNs, this.now);
+    this.#clocks = new ClockRows(this.#epochNs, this.now, () => this.wallClocks.newest);
     const identity = { run: options.run, rank: options.rank, incarnation: this.incarnation, host };
     const control = guarded('hearing of the service', (message: ControlMessage) => {
       if (message.type === 'flush' && !this.#closed) this.flush();
@@ -151,10 +151,6 @@ export class RankSession {
     });
     this.#shipper = openShipper(options, identity, { control, notice: (line) => notice(`rank ${options.rank}: ${line}`) });
     if (resume !== undefined) return;
-    this.#timer = setInterval(
-      guarded('sending a heartbeat', () => this.flush()),
-      limits.heartbeatMs,
-    );
     this.flush();
   }
 
@@ -255,7 +251,6 @@ export class RankSession {
   /** Ends the session. `ended`: the rank ended in good order, as far as one can see; otherwise it falls silent. */
   async close(ended: boolean): Promise<void> {
     if (this.#closed) return;
-    clearInterval(this.#timer);
     this.#isBusy = false;
     if (ended) {
       this.addFact(recordedKey, JSON.stringify(this.#recorded));

@@ -8,14 +8,19 @@ import type { BatchBuilder } from './batch-builder.ts';
 export class ClockRows {
   readonly #epochNs: bigint;
   readonly #monotonicNs: () => bigint;
+  readonly #wallClock: () => WallClockReading;
   #wallClockMs = Number.NEGATIVE_INFINITY;
   /** By host that answered: ns on its clock that its times count from. */
   readonly #remoteEpochs = new Map<string, bigint>();
 
-  /** `epochNs`: the host's clock at RankTime 0. `monotonicNs`: that clock now. */
-  constructor(epochNs: bigint, monotonicNs: () => bigint) {
+  /**
+   * `epochNs`: the host's clock at RankTime 0. `monotonicNs`: that clock now. `wallClock`: the newest reading, where several ranks of a host share
+   * them; by default a new one is taken.
+   */
+  constructor(epochNs: bigint, monotonicNs: () => bigint, wallClock: () => WallClockReading = () => readWallClock(monotonicNs, Date.now)) {
     this.#epochNs = epochNs;
     this.#monotonicNs = monotonicNs;
+    this.#wallClock = wallClock;
   }
 
   /** Adds rows for `samples`, and for the wall clock when it is due; returns its reading then. */
@@ -41,7 +46,7 @@ export class ClockRows {
     const nowMs = Number(this.#monotonicNs() - this.#epochNs) / 1e6;
     if (nowMs - this.#wallClockMs < recordingLimits.wallClockIntervalMs) return undefined;
     this.#wallClockMs = nowMs;
-    const reading = readWallClock(this.#monotonicNs, Date.now);
+    const reading = this.#wallClock();
     const { time, widthNs, unixMs } = reading;
     const seconds = Math.floor(unixMs / 1000);
     builder.append('wallClocks', { time: Number(time - this.#epochNs), width: widthNs, seconds, nanos: (unixMs - seconds * 1000) * 1e6 });
