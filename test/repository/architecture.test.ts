@@ -10,7 +10,8 @@ const node = /^node:/;
 const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   protocol: ['msgpackr', 'zod'],
   trace: ['@ranktrace/protocol'],
-  sdk: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
+  gpu: [node],
+  sdk: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/gpu', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
   aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'prom-client', 'ws', 'yaml', 'zod', node],
   viewer: ['@ranktrace/protocol', 'preact', '@preact/signals', 'uplot'],
   agent: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/sdk', 'koffi', node],
@@ -44,6 +45,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['alert', 'timeline'],
     ['simulate'],
   ],
+  gpu: [],
   sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample'], ['thread'], ['profile']],
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],

@@ -1,0 +1,237 @@
+// A libcupti that plays back a script instead of a GPU: for tests of the recorder in real processes.
+//
+//   FAKE_CUPTI_SCRIPT   a file of lines, each one record or one act; times are ns after the moment at which recording began
+//
+//     kernel START END DEVICE STREAM CORRELATION NAME      copy START END DEVICE STREAM CORRELATION BYTES KIND
+//     peer START END FROM TO STREAM CORRELATION BYTES      set START END DEVICE STREAM CORRELATION BYTES
+//     sync START END STREAM CORRELATION TYPE               call runtime|driver START END THREAD CORRELATION CALLBACK
+//     overhead START END KIND
+//     unknown            a record of a kind that nobody knows
+//     short              the first bytes of a kernel at the end of its buffer
+//     dropped COUNT      as many records were dropped
+//     buffer             ends this buffer: the recorder gets it, from a thread of its own
+//     flush              waits for cuptiActivityFlushAll
+//     repeat COUNT       the next record, so many times, each 10 ns later
+//
+//   FAKE_CUPTI_REFUSE   subscribe:CODE, enable:CODE: that call returns the code
+//   FAKE_CUPTI_OLD      without cuptiActivityRegisterTimestampCallback: its clock is 1 s ahead of the monotonic one
+//
+// Built with the layouts of ../cupti-records.h, which the real headers are held against where they are found.
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../cupti-records.h"
+
+typedef void (*request_function)(uint8_t **, size_t *, size_t *);
+typedef void (*completed_function)(void *, uint32_t, uint8_t *, size_t, size_t);
+
+static request_function request;
+static completed_function completed;
+static uint64_t (*timestamp)(void);
+static int is_subscribed, is_enabled;
+static size_t dropped;
+static pthread_t player;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t flushed = PTHREAD_COND_INITIALIZER;
+static int flushes;
+
+static uint64_t monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t now(void) { return timestamp != NULL ? timestamp() : monotonic() + 1000000000u; }
+
+static int refusal(const char *of) {
+  const char *text = getenv("FAKE_CUPTI_REFUSE");
+  size_t length = strlen(of);
+  return text != NULL && strncmp(text, of, length) == 0 && text[length] == ':' ? atoi(text + length + 1) : CUPTI_OK;
+}
+
+static uint8_t *buffer;
+static size_t size, used;
+
+static void *hand_over(void *stream) {
+  completed(NULL, (uint32_t)(uintptr_t)stream, buffer, size, used);
+  return NULL;
+}
+
+/* Each buffer comes from another thread, as CUPTI is free to do. */
+static void end_buffer(void) {
+  if (buffer == NULL) return;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, hand_over, (void *)(uintptr_t)7) == 0) pthread_join(thread, NULL);
+  buffer = NULL;
+}
+
+static void put(const void *record, size_t bytes) {
+  // Records lie at multiples of 8.
+  size_t place = (bytes + 7) & ~(size_t)7;
+  if (buffer != NULL && used + place > size) end_buffer();
+  if (buffer == NULL) {
+    size_t records;
+    used = 0;
+    request(&buffer, &size, &records);
+    if (buffer == NULL || size < place) {
+      dropped++;
+      buffer = NULL;
+      return;
+    }
+  }
+  memcpy(buffer + used, record, bytes);
+  used += place;
+}
+
+static size_t bytes_of(uint32_t kind) {
+  switch (kind) {
+    case CUPTI_KIND_CONCURRENT_KERNEL: return 160;
+    case CUPTI_KIND_MEMCPY: return 64;
+    case CUPTI_KIND_MEMCPY_PEER: return 72;
+    case CUPTI_KIND_MEMSET: return 64;
+    case CUPTI_KIND_SYNCHRONIZATION: return 56;
+    default: return 40;
+  }
+}
+
+/* Puts the record of a line; `shift`: ns later. 0: the line is none. */
+static int put_line(const char *line, uint64_t began, uint64_t shift) {
+  uint8_t record[216] = {0};
+  unsigned long long start, end, bytes;
+  unsigned device, stream, correlation, other, kind;
+  char name[4096], which[16];
+  if (sscanf(line, "kernel %llu %llu %u %u %u %4095[^\n]", &start, &end, &device, &stream, &correlation, name) == 6) {
+    struct cupti_kernel of = {.kind = CUPTI_KIND_CONCURRENT_KERNEL, .registers = 32, .start = start + began + shift, .end = end + began + shift, .device = device,
+      .context = 1, .stream = stream, .grid = {4, 2, 1}, .block = {128, 1, 1}, .static_shared = 16, .dynamic_shared = 48, .correlation = correlation};
+    // CUPTI keeps names for as long as their module is loaded.
+    of.name = strdup(name);
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "copy %llu %llu %u %u %u %llu %u", &start, &end, &device, &stream, &correlation, &bytes, &kind) == 7) {
+    struct cupti_copy of = {.kind = CUPTI_KIND_MEMCPY, .copy_kind = (uint8_t)kind, .source = 1, .destination = 3, .flags = 1, .bytes = bytes,
+      .start = start + began + shift, .end = end + began + shift, .device = device, .context = 1, .stream = stream, .correlation = correlation};
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "peer %llu %llu %u %u %u %u %llu", &start, &end, &device, &other, &stream, &correlation, &bytes) == 7) {
+    struct cupti_peer_copy of = {.kind = CUPTI_KIND_MEMCPY_PEER, .copy_kind = 10, .source = 3, .destination = 3, .bytes = bytes, .start = start + began + shift,
+      .end = end + began + shift, .device = device, .context = 1, .stream = stream, .source_device = device, .destination_device = other, .correlation = correlation};
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "set %llu %llu %u %u %u %llu", &start, &end, &device, &stream, &correlation, &bytes) == 6) {
+    struct cupti_set of = {.kind = CUPTI_KIND_MEMSET, .bytes = bytes, .start = start + began + shift, .end = end + began + shift, .device = device, .context = 1,
+      .stream = stream, .correlation = correlation, .memory_kind = 3};
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "sync %llu %llu %u %u %u", &start, &end, &stream, &correlation, &kind) == 5) {
+    struct cupti_sync of = {.kind = CUPTI_KIND_SYNCHRONIZATION, .type = kind, .start = start + began + shift, .end = end + began + shift, .correlation = correlation,
+      .context = 1, .stream = stream};
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "call %15s %llu %llu %u %u %u", which, &start, &end, &other, &correlation, &kind) == 6) {
+    struct cupti_call of = {.kind = which[0] == 'd' ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, .callback = kind, .start = start + began + shift,
+      .end = end + began + shift, .thread = other, .correlation = correlation};
+    memcpy(record, &of, sizeof of);
+  } else if (sscanf(line, "overhead %llu %llu %u", &start, &end, &kind) == 3) {
+    struct cupti_overhead of = {.kind = CUPTI_KIND_OVERHEAD, .overhead_kind = kind, .start = start + began + shift, .end = end + began + shift};
+    memcpy(record, &of, sizeof of);
+  } else if (strncmp(line, "unknown", 7) == 0) {
+    uint32_t of = 4242;
+    memcpy(record, &of, sizeof of);
+  } else return 0;
+  uint32_t read;
+  memcpy(&read, record, sizeof read);
+  put(record, bytes_of(read));
+  return 1;
+}
+
+static void *play(void *path) {
+  FILE *script = fopen(path, "r");
+  uint64_t began = now();
+  char line[8192];
+  unsigned long times = 1;
+  while (script != NULL && fgets(line, sizeof line, script) != NULL) {
+    if (strncmp(line, "buffer", 6) == 0) end_buffer();
+    else if (strncmp(line, "flush", 5) == 0) {
+      pthread_mutex_lock(&lock);
+      for (int before = flushes; flushes == before;) pthread_cond_wait(&flushed, &lock);
+      pthread_mutex_unlock(&lock);
+    } else if (strncmp(line, "short", 5) == 0) {
+      uint32_t kind = CUPTI_KIND_CONCURRENT_KERNEL;
+      put(&kind, sizeof kind);
+      end_buffer();
+    } else if (sscanf(line, "dropped %zu", &dropped) != 1 && sscanf(line, "repeat %lu", &times) != 1) {
+      for (unsigned long turn = 0; turn < times; turn++) put_line(line, began, 10 * turn);
+      times = 1;
+    }
+  }
+  end_buffer();
+  if (script != NULL) fclose(script);
+  fprintf(stderr, "fake libcupti: played\n");
+  return NULL;
+}
+
+int cuptiGetVersion(uint32_t *version) { return *version = 130001, CUPTI_OK; }
+int cuptiSubscribe(void **subscriber, void *callback, void *data) {
+  (void)callback, (void)data;
+  int result = refusal("subscribe");
+  if (result != CUPTI_OK || is_subscribed) return result != CUPTI_OK ? result : CUPTI_OTHER_SUBSCRIBER;
+  is_subscribed = 1;
+  *subscriber = &is_subscribed;
+  return CUPTI_OK;
+}
+int cuptiUnsubscribe(void *subscriber) { return (void)subscriber, is_subscribed = 0, CUPTI_OK; }
+int cuptiActivityRegisterCallbacks(request_function requested, completed_function done) { return request = requested, completed = done, CUPTI_OK; }
+int cuptiActivityEnable(int kind) {
+  int result = refusal("enable");
+  const char *path = getenv("FAKE_CUPTI_SCRIPT");
+  // The last of the kinds that the recorder wants.
+  if (result == CUPTI_OK && kind == CUPTI_KIND_OVERHEAD && path != NULL && !is_enabled) {
+    is_enabled = 1;
+    pthread_create(&player, NULL, play, (void *)path);
+  }
+  return result;
+}
+int cuptiActivityDisable(int kind) { return (void)kind, CUPTI_OK; }
+int cuptiActivityFlushAll(uint32_t flag) {
+  pthread_mutex_lock(&lock);
+  flushes++;
+  pthread_cond_broadcast(&flushed);
+  pthread_mutex_unlock(&lock);
+  // All of the work is over when it was played.
+  if (flag == 1 && is_enabled) pthread_join(player, NULL), is_enabled = 0;
+  return CUPTI_OK;
+}
+int cuptiActivityGetNextRecord(uint8_t *of, size_t valid, uint8_t **record) {
+  uint32_t kind = 0;
+  size_t at = 0;
+  if (*record != NULL) {
+    memcpy(&kind, *record, sizeof kind);
+    at = (size_t)(*record - of) + ((bytes_of(kind) + 7) & ~(size_t)7);
+  }
+  if (at >= valid) return CUPTI_NO_MORE_RECORDS;
+  *record = of + at;
+  return CUPTI_OK;
+}
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) {
+  (void)context, (void)stream;
+  *count = dropped;
+  dropped = 0;
+  return CUPTI_OK;
+}
+int cuptiGetTimestamp(uint64_t *time) { return *time = now(), CUPTI_OK; }
+int cuptiGetCallbackName(int domain, uint32_t callback, const char **name) {
+  static const struct { int domain; uint32_t callback; const char *name; } names[] = {
+    {2, 211, "cudaLaunchKernel_v7000"}, {2, 41, "cudaMemcpyAsync_v3020"}, {2, 165, "cudaDeviceSynchronize_v3020"}, {2, 20, "cudaMalloc_v3020"},
+    {2, 214, "cudaLaunchKernel_ptsz_v7000"}, {1, 307, "cuLaunchKernel"}, {1, 652, "cuLaunchKernelEx"},
+  };
+  for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+    if (names[at].domain == domain && names[at].callback == callback) return *name = names[at].name, CUPTI_OK;
+  }
+  return 1;
+}
+int cuptiGetResultString(int result, const char **text) { return *text = result == CUPTI_OTHER_SUBSCRIBER ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" : "CUPTI_ERROR", CUPTI_OK; }
+int cuptiSetThreadIdType(int type) { return (void)type, CUPTI_OK; }
+#ifndef FAKE_CUPTI_OLD
+int cuptiActivityRegisterTimestampCallback(uint64_t (*callback)(void)) { return timestamp = callback, CUPTI_OK; }
+#endif
