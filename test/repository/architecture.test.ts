@@ -46,7 +46,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['simulate'],
   ],
   gpu: [],
-  sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample'], ['thread'], ['profile']],
+  sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample', 'gpu'], ['thread'], ['profile']],
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],
   agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture', 'hang']],

@@ -16,6 +16,9 @@
 //   FAKE_CUPTI_REFUSE   subscribe:CODE, enable:CODE: that call returns the code
 //   FAKE_CUPTI_OLD      without cuptiActivityRegisterTimestampCallback: its clock is 1 s ahead of the monotonic one
 //
+// As a Node addon it also plays a GPU live: launch(name, delay, length, device, stream) is a call of the calling thread, now, and a kernel `delay` ns later;
+// isRecording() says whether somebody subscribed.
+//
 // Built with the layouts of ../cupti-records.h, which the real headers are held against where they are found.
 
 #define _GNU_SOURCE
@@ -25,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../cupti-records.h"
 
@@ -171,6 +175,74 @@ static void *play(void *path) {
   return NULL;
 }
 
+/* Records that were launched live and wait for their flush. */
+static struct { struct cupti_call call; struct cupti_kernel kernel; } launched[4096];
+static size_t launches;
+static uint32_t correlations;
+
+static void launch(const char *name, uint64_t delay, uint64_t length, uint32_t device, uint32_t stream) {
+  pthread_mutex_lock(&lock);
+  if (launches < sizeof launched / sizeof *launched && is_subscribed) {
+    uint64_t time = now();
+    uint32_t correlation = ++correlations;
+    launched[launches].call = (struct cupti_call){.kind = CUPTI_KIND_DRIVER, .callback = 307, .start = time, .end = time + 2000, .thread = (uint32_t)gettid(), .correlation = correlation};
+    launched[launches++].kernel = (struct cupti_kernel){.kind = CUPTI_KIND_CONCURRENT_KERNEL, .registers = 32, .start = time + delay, .end = time + delay + length, .device = device,
+      .context = 1, .stream = stream, .grid = {4, 1, 1}, .block = {128, 1, 1}, .correlation = correlation, .name = strdup(name)};
+  } else dropped++;
+  pthread_mutex_unlock(&lock);
+}
+
+/* Hands over what was launched. */
+static void put_launched(void) {
+  static uint8_t record[216];
+  for (size_t at = 0; at < launches; at++) {
+    memcpy(record, &launched[at].call, sizeof launched[at].call);
+    put(record, bytes_of(CUPTI_KIND_DRIVER));
+    memset(record, 0, sizeof record);
+    memcpy(record, &launched[at].kernel, sizeof launched[at].kernel);
+    put(record, bytes_of(CUPTI_KIND_CONCURRENT_KERNEL));
+  }
+  launches = 0;
+  if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();
+}
+
+typedef struct napi_env__ *napi_env;
+typedef struct napi_value__ *napi_value;
+typedef struct napi_callback_info__ *napi_callback_info;
+#define WEAK __attribute__((weak)) extern
+WEAK int napi_create_function(napi_env, const char *, size_t, napi_value (*)(napi_env, napi_callback_info), void *, napi_value *);
+WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
+WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
+WEAK int napi_get_value_string_utf8(napi_env, napi_value, char *, size_t, size_t *);
+WEAK int napi_get_value_uint32(napi_env, napi_value, uint32_t *);
+WEAK int napi_get_boolean(napi_env, _Bool, napi_value *);
+
+static napi_value is_recording(napi_env env, napi_callback_info info) {
+  (void)info;
+  napi_value value = NULL;
+  napi_get_boolean(env, is_subscribed, &value);
+  return value;
+}
+
+static napi_value launch_from_node(napi_env env, napi_callback_info info) {
+  size_t count = 5, length;
+  napi_value arguments[5];
+  uint32_t numbers[5] = {0};
+  char name[512] = "";
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  napi_get_value_string_utf8(env, arguments[0], name, sizeof name, &length);
+  for (size_t at = 1; at < count && at < 5; at++) napi_get_value_uint32(env, arguments[at], &numbers[at]);
+  launch(name, numbers[1], numbers[2], numbers[3], numbers[4]);
+  return NULL;
+}
+
+napi_value napi_register_module_v1(napi_env env, napi_value exports) {
+  napi_value value;
+  if (napi_create_function(env, "launch", (size_t)-1, launch_from_node, NULL, &value) == 0) napi_set_named_property(env, exports, "launch", value);
+  if (napi_create_function(env, "isRecording", (size_t)-1, is_recording, NULL, &value) == 0) napi_set_named_property(env, exports, "isRecording", value);
+  return exports;
+}
+
 int cuptiGetVersion(uint32_t *version) { return *version = 130001, CUPTI_OK; }
 int cuptiSubscribe(void **subscriber, void *callback, void *data) {
   (void)callback, (void)data;
@@ -196,6 +268,7 @@ int cuptiActivityDisable(int kind) { return (void)kind, CUPTI_OK; }
 int cuptiActivityFlushAll(uint32_t flag) {
   pthread_mutex_lock(&lock);
   flushes++;
+  put_launched();
   pthread_cond_broadcast(&flushed);
   pthread_mutex_unlock(&lock);
   // All of the work is over when it was played.

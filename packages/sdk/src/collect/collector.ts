@@ -93,6 +93,10 @@ export class Collector {
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
   /** Start of the unbroken time in which the collector sends all detail; RankTime, ns. */
   #sendsSince = Number.NEGATIVE_INFINITY;
+  /** End of the last stretch in which it was sent; RankTime, ns. */
+  #sentUntil = Number.NEGATIVE_INFINITY;
+  /** Events of devices that were lost on their way here. */
+  deviceLost = 0;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ReportedPlace();
@@ -166,6 +170,26 @@ export class Collector {
       const row = { time, track: this.#parts.mainThread, name: this.#summary.string(name), unit: this.#summary.string(unit), value };
       this.#summary.append('counters', row);
     }
+  }
+
+  /** The batch for an event that starts at this RankTime, ns, and came late, as those of devices do: of what was sent then, or of what was held. */
+  builderAt(start: number): BatchBuilder {
+    const { summary, detail } = this.#builders;
+    const builder = start < this.#sentUntil ? summary : detail;
+    if (start < this.#watermark) builder.reachBack(start);
+    return builder;
+  }
+
+  /** Called after an event was added there. */
+  added(): void {
+    const { summary, detail } = this.#builders;
+    if (summary.full || detail.full) this.#cut(this.#watermark, false);
+  }
+
+  /** The track of the thread that the system numbers so, if it records. */
+  trackOf(tid: number): number | undefined {
+    for (const { about } of this.#threads.values()) if (about.tid === tid) return about.thread;
+    return undefined;
   }
 
   /** Adds a fact to the rank's metadata. */
@@ -307,6 +331,7 @@ export class Collector {
     const isSending = this.#builders.detail === this.#summary;
     if (sends !== isSending) {
       this.#sendsSince = sends ? time : Number.POSITIVE_INFINITY;
+      if (!sends) this.#sentUntil = time;
       this.#builders = { summary: this.#summary, detail: sends ? this.#summary : new BatchBuilder(this.#serials, true) };
       if (sends) for (const { drain } of this.#threads.values()) drain.announceOpen(this.#summary);
     }
@@ -434,7 +459,7 @@ export class Collector {
     for (const { drain } of this.#threads.values()) sum = sumDrops(sum, drain.dropped);
     for (const { drain } of this.#excess.values()) sum = sumDrops(sum, drain.dropped);
     const excess = Object.values(this.#excessRecorded).reduce((events, count) => events + count, 0);
-    sum = { ...sum, events: sum.events + excess };
+    sum = { ...sum, events: sum.events + excess + this.deviceLost };
     return { ...sum, batches: this.#parts.shipper.droppedBatches + this.#refusedBatches };
   }
 

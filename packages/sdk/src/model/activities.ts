@@ -25,12 +25,18 @@ export interface DetailFlags {
   readonly withModules: boolean;
 }
 
-/** Bits of the wanted detail, and whether device counters are wanted. `source` names the option in an error. Throws SdkError `bad_option`. */
+/** Kinds of device events: counters of the devices, and kernels with all other work on them. */
+const deviceKinds = ['counters', 'kernel'] as const;
+
+/**
+ * Bits of the wanted detail, and whether device counters and kernels are wanted: kernels only where a device is named, for recording them takes CUPTI from
+ * every other profiler of the process. `source` names the option in an error. Throws SdkError `bad_option`.
+ */
 export function detailOf(
   activities: Activities | undefined,
   flags: DetailFlags,
   source: string,
-): { readonly detail: number; readonly devices: boolean } {
+): { readonly detail: number; readonly devices: boolean; readonly kernels: boolean } {
   const kinds = kindsOf(activities ?? supportedActivities(), source);
   if (kinds.size === 0)
     throw new SdkError('bad_option', `Bad ${source}: no valid profiler activities found; name one of ${activityNames.join(', ')}`);
@@ -40,7 +46,9 @@ export function detailOf(
     bits = host?.reduce((sum, kind) => sum | (hostKinds[kind] as number), 0) ?? detail.ops | detail.spans | detail.nestedSpans;
     if ((bits & detail.ops) !== 0) bits |= opBits(flags);
   }
-  return { detail: bits, devices: [...kinds].some(([activity, wanted]) => activity !== ProfilerActivity.CPU && wanted?.length !== 0) };
+  const wantsOf = (kind: (typeof deviceKinds)[number]): boolean =>
+    [...kinds].some(([activity, wanted]) => activity !== ProfilerActivity.CPU && (wanted === undefined || wanted.includes(kind)));
+  return { detail: bits, devices: wantsOf('counters'), kernels: activities !== undefined && wantsOf('kernel') };
 }
 
 function opBits({ recordShapes, profileMemory, withStack, withFlops, withModules }: DetailFlags): number {
@@ -67,7 +75,7 @@ function kindsOf(activities: Activities, source: string): Map<string, readonly s
       );
     }
     if (names === undefined) continue;
-    const allowed = activity === ProfilerActivity.CPU ? Object.keys(hostKinds) : ['counters'];
+    const allowed: readonly string[] = activity === ProfilerActivity.CPU ? Object.keys(hostKinds) : deviceKinds;
     const wrong = Array.isArray(names) ? names.find((name) => !allowed.includes(name)) : names;
     if (wrong === undefined) continue;
     throw new SdkError(

@@ -142,6 +142,8 @@ export interface ResolvedOptions {
   readonly detail: number;
   /** Whether device counters are wanted. */
   readonly devices: boolean;
+  /** Whether this process's own kernels are recorded. */
+  readonly kernels: boolean;
   readonly recordShapes: boolean;
   readonly profileMemory: boolean;
   readonly withStack: boolean | 'walk';

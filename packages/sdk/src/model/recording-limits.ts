@@ -30,6 +30,15 @@ export const recordingLimits = {
   /** Threads of one process that record at once; the events of further ones are dropped and counted. */
   threadsMax: 1024,
 
+  /** Rows of the ring that device work passes through, 64 bytes each; it is read many times a second. */
+  gpuRingRows: 262_144,
+  /** Streams of devices, and threads that call CUDA and record nothing themselves; events on further ones are dropped and counted. */
+  gpuTracksMax: 512,
+  /** Contexts of CUDA whose device is remembered. */
+  gpuContextsMax: 1024,
+  /** Tracks of devices are numbered from here on, above all threads and their extra lines. */
+  gpuLineBase: 4_194_304,
+
   /** Lines of a thread that it does not run itself (garbage collection) are numbered this far above the threads. */
   extraLineBase: 1_048_576,
 

@@ -7,6 +7,7 @@
 import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
 import { Collector } from '../collect/collector.ts';
+import { GpuRecording } from '../gpu/gpu-recording.ts';
 import { hostClock } from '../model/host-clock.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded, reasonOf, reportFailure, say } from '../process/guarded.ts';
@@ -38,7 +39,10 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
       // No batch follows the last one.
       if (stopping) return;
       if (message.type === 'flush') collector.flush();
-      if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
+      if (message.type === 'pull' && message.run === options.run) {
+        gpu?.drain(true);
+        collector.pull(message.fromStep, message.toStep);
+      }
       if (message.type === 'record' && message.run === options.run) collector.record(message.fromStep, message.toStep);
     },
     notice,
@@ -56,6 +60,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     threadEnded,
   });
   collector.attach(main);
+  let gpu: GpuRecording | undefined;
   const sampling = new Sampling(options, (samples) => collector.addSamples(samples), {
     notice,
     fact: (key, value) => collector.addFact(key, value),
@@ -76,6 +81,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   const tick = guarded('reading what was recorded', () => {
     // A bug of ours that recurs at every drain would never end.
     if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
+    gpu?.drain();
     collector.tick();
     failed = 0;
   });
@@ -84,8 +90,14 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     if (message.type === 'attach') return collector.attach(message);
     if (message.type === 'signals') return signals.update();
     if (stopping) return;
-    if (message.type === 'toggleDevices') return sampling.toggleDevices(message.on);
-    if (message.type === 'results') return answer(message, collector);
+    if (message.type === 'toggleDevices') {
+      gpu?.toggle(message.on);
+      return sampling.toggleDevices(message.on);
+    }
+    if (message.type === 'results') {
+      gpu?.drain(true);
+      return answer(message, collector);
+    }
     finish(message.until, message.pulls);
   });
   parentPort?.on('message', heard);
@@ -93,6 +105,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     stopping = true;
     clearInterval(timer);
     sampling.stop();
+    gpu?.stop();
     orEnd(session.control, async () => {
       if (pulls) collector.pull();
       collector.flush(true);
@@ -110,6 +123,14 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   };
   report(session.control, sessionState.ready);
   tick();
+  // Nobody waits for this: it may take a second.
+  if (options.kernels) {
+    const parts = { epochNs: session.epochNs, scale: nsPerMs / 1e6, incarnation: session.id, spoolFolder: options.spoolDirectory };
+    const lost = (events: number): void => {
+      collector.deviceLost = events;
+    };
+    gpu = new GpuRecording({ ...parts, target: collector, notice, lost });
+  }
   // Last: a signal may have come during all of this loading, and then it ends here.
   signals.onHeard = () => {
     shipper.hurry();

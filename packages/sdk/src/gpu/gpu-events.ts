@@ -1,0 +1,145 @@
+// Rows of a ring → events of this rank, as a file of torch.profiler has them, so that every analysis of such files serves these, too.
+//
+//   kernel, copy, set, sync   spans on `GPU n · stream m`        categories kernel, gpu_memcpy, gpu_memset, cuda_sync
+//   call                      a span on its thread's track       cuda_runtime, cuda_driver
+//   overhead                  a span on `GPU recording`
+//
+// A call and its work share `correlation`. An op is not named: it lies around the call, on the same thread.
+
+import { type GpuRows, type RingReader, rowKind } from '@ranktrace/gpu';
+import type { BatchBuilder } from '../collect/batch-builder.ts';
+import { recordingLimits } from '../model/recording-limits.ts';
+
+/** Where events go. */
+export interface EventTarget {
+  /** The batch that an event belongs to which starts at this RankTime, ns. */
+  builderAt(start: number): BatchBuilder;
+  /** The track of a thread of this process that records, by the system's number. */
+  trackOf(tid: number): number | undefined;
+  /** Called after each event. */
+  added(): void;
+}
+
+interface Track {
+  readonly number: number;
+  readonly kind: 'stream' | 'thread';
+  readonly name: string;
+  readonly tid: number;
+  /** Serial of the last batch that names it. */
+  serial: number;
+}
+
+/** CUPTI's kinds of memory, and of copies, as torch.profiler writes them. */
+const memoryNames = ['Unknown', 'Pageable', 'Pinned', 'Device', 'Array', 'Managed', 'Device Static', 'Managed Static'];
+const copyNames = ['Unknown', 'HtoD', 'DtoH', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA', 'DtoD', 'HtoH', 'PtoP'];
+const syncNames = ['Sync', 'Event Sync', 'Stream Wait Event', 'Stream Sync', 'Context Sync'];
+const noStream = 0xffff_ffff;
+
+export class GpuEvents {
+  readonly #target: EventTarget;
+  /** Factor from ns of the monotonic clock to ns of the rank's. */
+  readonly #scale: number;
+  readonly #tracks = new Map<string, Track>();
+  /** Devices by context: a sync names its context alone. */
+  readonly #devices = new Map<number, number>();
+  /** Events that found no track. */
+  lost = 0;
+
+  constructor(target: EventTarget, scale: number) {
+    this.#target = target;
+    this.#scale = scale;
+  }
+
+  add(rows: GpuRows, reader: RingReader): void {
+    for (let row = 0; row < rows.length; row++) {
+      const kind = rows.kind[row] as number;
+      const track = this.#trackOf(rows, row, kind);
+      if (track === undefined) this.lost++;
+      else if (kind === rowKind.kernel) this.#addKernel(rows, row, track, reader);
+      else if (kind === rowKind.copy || kind === rowKind.set) this.#addTransfer(rows, row, track);
+      else if (kind === rowKind.sync) this.#addSpan(rows, row, track, syncNames[rows.detail[row] as number] ?? 'Sync', 'cuda_sync');
+      else if (kind === rowKind.call)
+        this.#addSpan(rows, row, track, nameOf(rows, row, reader), rows.detail[row] === 1 ? 'cuda_runtime' : 'cuda_driver');
+      else if (kind === rowKind.overhead) this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'overhead');
+    }
+  }
+
+  #trackOf(rows: GpuRows, row: number, kind: number): Track | number | undefined {
+    if (kind === rowKind.overhead) return this.#named('thread', 'GPU recording', 0);
+    const stream = rows.stream[row] as number;
+    if (kind === rowKind.call) return this.#target.trackOf(stream) ?? this.#named('thread', `thread ${stream}`, stream);
+    const context = rows.context[row] as number;
+    const known = rows.device[row] as number;
+    if (known !== 0xffff && this.#devices.size < recordingLimits.gpuContextsMax) this.#devices.set(context, known);
+    const device = known === 0xffff ? (this.#devices.get(context) ?? 0) : known;
+    return this.#named('stream', `GPU ${device} · ${stream === noStream ? 'context' : `stream ${stream}`}`, 0);
+  }
+
+  #named(kind: Track['kind'], name: string, tid: number): Track | undefined {
+    let track = this.#tracks.get(name);
+    if (track === undefined) {
+      if (this.#tracks.size >= recordingLimits.gpuTracksMax) return undefined;
+      track = { number: recordingLimits.gpuLineBase + this.#tracks.size, kind, name, tid, serial: 0 };
+      this.#tracks.set(name, track);
+    }
+    return track;
+  }
+
+  #addKernel(rows: GpuRows, row: number, track: Track | number, reader: RingReader): void {
+    const numbers = (from: Uint32Array | Uint16Array): string => `[${from[3 * row]},${from[3 * row + 1]},${from[3 * row + 2]}]`;
+    const shape = `"grid":${numbers(rows.grid)},"block":${numbers(rows.block)}`;
+    const use = `"registers per thread":${rows.registers[row]},"shared memory":${rows.sharedBytes[row]}`;
+    this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'kernel', `{${shape},${use}}`);
+  }
+
+  #addTransfer(rows: GpuRows, row: number, track: Track | number): void {
+    const to = memoryNames[rows.destination[row] as number] ?? 'Unknown';
+    const isCopy = rows.kind[row] === rowKind.copy;
+    const name = isCopy
+      ? `Memcpy ${copyNames[rows.detail[row] as number] ?? 'Unknown'} (${memoryNames[rows.source[row] as number] ?? 'Unknown'} -> ${to})`
+      : `Memset (${to})`;
+    const bytes = rows.bytes[row] as number;
+    const length = (rows.end[row] as number) - (rows.start[row] as number);
+    // Bytes per ns are GB/s.
+    const speed = length > 0 ? Number((bytes / length).toPrecision(4)) : 0;
+    const peer = isCopy && rows.peer[row] !== rows.device[row] ? `,"to device":${rows.peer[row]}` : '';
+    this.#addSpan(
+      rows,
+      row,
+      track,
+      name,
+      isCopy ? 'gpu_memcpy' : 'gpu_memset',
+      `{"bytes":${bytes},"memory bandwidth (GB/s)":${speed}${peer}}`,
+    );
+  }
+
+  /** `signature`: arguments as JSON text; many calls share them. */
+  #addSpan(rows: GpuRows, row: number, track: Track | number, name: string, category: string, signature?: string): void {
+    const start = Math.round((rows.start[row] as number) * this.#scale);
+    const end = Math.round((rows.end[row] as number) * this.#scale);
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
+      this.lost++;
+      return;
+    }
+    const builder = this.#target.builderAt(start);
+    if (typeof track !== 'number' && track.serial !== builder.serial) {
+      track.serial = builder.serial;
+      const { number, kind, tid } = track;
+      builder.append('tracks', { track: number, kind: builder.string(kind), name: builder.string(track.name), tid });
+    }
+    const line = typeof track === 'number' ? track : track.number;
+    const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
+    builder.recorded.span++;
+    if (signature !== undefined) builder.appendOp(at, builder.string(signature), 0, 0, 0, 0, 0, 0, 0);
+    const correlation = rows.correlation[row] as number;
+    if (correlation !== 0) {
+      const key = builder.string('correlation');
+      builder.append('numberArguments', { table: builder.tableIndex('spans'), row: at, key, value: correlation });
+    }
+    this.#target.added();
+  }
+}
+
+/** A name that found no room in the library's table is not known. */
+const nameOf = (rows: GpuRows, row: number, { names }: RingReader): string =>
+  (names.get(rows.name[row] as number) ?? 'unnamed').slice(0, 1024);

@@ -1,0 +1,127 @@
+// Recording of this process's own CUDA work: the C library's ring, read by the shipper's thread.
+//
+// Invariant: whatever is missing, too old or refused is one line, and nothing else changes: recording of the host goes on, and so does training.
+
+import { accessSync, constants, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { type GpuLibrary, GpuRows, loadGpuLibrary, RingReader } from '@ranktrace/gpu';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { reasonOf } from '../process/guarded.ts';
+import { type EventTarget, GpuEvents } from './gpu-events.ts';
+
+export interface GpuRecordingParts {
+  readonly target: EventTarget;
+  /** The host's clock at RankTime 0, ns; and ns of the rank's clock in a ns of the monotonic one. */
+  readonly epochNs: bigint;
+  readonly scale: number;
+  /** Identity of this life of the rank: no two rings have one path. */
+  readonly incarnation: string;
+  readonly spoolFolder: string;
+  readonly notice: (line: string) => void;
+  /** Events that were lost since the begin. */
+  readonly lost: (events: number) => void;
+}
+
+/** Shared memory: a ring on a disk would be written there again and again. */
+const sharedMemory = '/dev/shm';
+
+export class GpuRecording {
+  readonly #parts: GpuRecordingParts;
+  readonly #events: GpuEvents;
+  readonly #rows = new GpuRows();
+  #library: GpuLibrary | undefined;
+  #reader: RingReader | undefined;
+  #isOn = true;
+
+  /** Loads the library and starts it; it may take a second. */
+  constructor(parts: GpuRecordingParts) {
+    this.#parts = parts;
+    this.#events = new GpuEvents(parts.target, parts.scale);
+    try {
+      this.#open();
+    } catch (error) {
+      this.#end(reasonOf(error));
+    }
+  }
+
+  /** Adds what has come. `flushes`: also what the device has finished and not reported yet. */
+  drain(flushes = false): void {
+    const reader = this.#reader;
+    if (reader === undefined) return;
+    try {
+      if (flushes) this.#library?.flush();
+      for (let more = true; more; ) {
+        more = reader.read(this.#rows);
+        if (this.#isOn) this.#events.add(this.#rows, reader);
+      }
+      const { dropped, droppedRecords, unknownRecords } = reader.state;
+      this.#parts.lost(dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost);
+    } catch (error) {
+      this.#end(reasonOf(error));
+    }
+  }
+
+  /** While it is off, what comes is left out. */
+  toggle(on: boolean): void {
+    this.drain(true);
+    this.#isOn = on;
+  }
+
+  stop(): void {
+    try {
+      this.#library?.stop();
+      this.drain();
+    } catch (error) {
+      this.#end(reasonOf(error));
+    }
+    this.#reader?.close();
+    this.#reader = this.#library = undefined;
+  }
+
+  #open(): void {
+    const { incarnation, spoolFolder, epochNs } = this.#parts;
+    const library = loadGpuLibrary();
+    if ('missing' in library) {
+      this.#end(library.missing);
+      return;
+    }
+    // CUDA's driver may have loaded it before.
+    const earlier = library.path();
+    const path = earlier === '' ? join(folderFor(spoolFolder), `ranktrace-gpu-${process.pid}-${incarnation}.ring`) : earlier;
+    const why = earlier === '' ? library.start(path, recordingLimits.gpuRingRows) : '';
+    if (why !== '') {
+      remove(path);
+      this.#end(why);
+      return;
+    }
+    this.#library = library;
+    this.#reader = new RingReader(path, epochNs, process.getuid?.() ?? -1);
+    // Both sides have it open: nobody else needs its name, and nothing is left of it when the process is killed.
+    remove(path);
+    const { state, message } = this.#reader.state;
+    if (state === 'refused') this.#end(message);
+  }
+
+  #end(why: string): void {
+    this.#parts.notice(`no kernels are recorded: ${why}`);
+    this.#reader?.close();
+    this.#reader = this.#library = undefined;
+  }
+}
+
+function folderFor(spoolFolder: string): string {
+  try {
+    accessSync(sharedMemory, constants.W_OK);
+    return sharedMemory;
+  } catch {
+    return spoolFolder;
+  }
+}
+
+function remove(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // It was never made.
+  }
+}

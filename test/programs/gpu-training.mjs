@@ -1,0 +1,40 @@
+// A training loop whose ops launch kernels on a GPU that a fake libcupti plays: node gpu-training.mjs FAKE_LIBRARY STEPS
+//
+// Each step: a matMul that launches `gemm` on stream 7, and in rank 1 a slow one; then a relu that launches `relu` on stream 7.
+
+import { profile, recordFunction } from '@ranktrace/sdk';
+import * as tf from '@tensorflow/tfjs';
+
+const [fake, steps] = process.argv.slice(2);
+const module = { exports: {} };
+process.dlopen(module, fake);
+const { launch, isRecording } = module.exports;
+const rank = Number(process.env.RANK ?? 0);
+const length = rank === 1 ? 6_000_000 : 2_000_000;
+
+await tf.setBackend('cpu');
+const [left, right] = [tf.ones([16, 16]), tf.ones([16, 16])];
+/** An op of TensorFlow.js whose kernel of the CPU launches one on the GPU, as tfjs-node-gpu's do. */
+const kernels = { BatchMatMul: ['gemm', length], Relu: ['relu', 500_000] };
+for (const [name, [kernel, time]] of Object.entries(kernels)) {
+  const own = tf.getKernel(name, 'cpu');
+  tf.unregisterKernel(name, 'cpu');
+  const kernelFunc = (args) => {
+    launch(`void ${kernel}<float>`, 20_000, time, 0, 7);
+    return own.kernelFunc(args);
+  };
+  tf.registerKernel({ ...own, kernelFunc });
+}
+
+const prof = profile({ activities: ['cpu', 'cuda'] });
+await prof.start();
+// Recording of kernels begins on another thread.
+while (process.env.RANKTRACE_GPU !== '0' && !isRecording()) await new Promise((resolve) => setTimeout(resolve, 20));
+for (let step = 0; step < Number(steps); step++) {
+  recordFunction('forward', () => tf.tidy(() => tf.relu(tf.matMul(left, right)).dataSync()));
+  const until = performance.now() + 8;
+  while (performance.now() < until);
+  prof.step();
+}
+await prof.stop();
+if (process.env.TABLE === '1') console.log(prof.keyAverages().table({ sortBy: process.env.SORT ?? 'cudaTimeTotal' }));
