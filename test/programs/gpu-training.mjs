@@ -29,7 +29,7 @@ for (const [name, [kernel, time]] of Object.entries(kernels)) {
 const prof = profile({ activities: ['cpu', 'cuda'] });
 await prof.start();
 // Recording of kernels begins on another thread.
-while (process.env.RANKTRACE_GPU !== '0' && !isRecording()) await new Promise((resolve) => setTimeout(resolve, 20));
+while (process.env.NO_WAIT !== '1' && !isRecording()) await new Promise((resolve) => setTimeout(resolve, 20));
 for (let step = 0; step < Number(steps); step++) {
   recordFunction('forward', () => tf.tidy(() => tf.relu(tf.matMul(left, right)).dataSync()));
   const until = performance.now() + 8;

@@ -190,6 +190,7 @@ test('every option has a variable, and every variable sets its option', () => {
     schedule: { wait: 1, warmup: 1, active: 3 },
     detail: detail.ops | detail.shapes | detail.memory | detail.flops | detail.modules | detail.spans | detail.nestedSpans,
     devices: true,
+    kernels: true,
     recordShapes: true,
     profileMemory: true,
     withStack: false,

@@ -239,13 +239,18 @@ export abstract class RankRecording implements TraceSink {
     this.span(span);
   }
 
-  /** The recorded id; counted up for a program that gives none. */
+  /**
+   * The recorded id; counted up for a program that gives none. Launched work and its call have their correlation as that, as in files of before 2023: it
+   * says that they belong to the op around the call.
+   */
   #externalId(event: TraceEvent): number {
     const given = event.arguments?.get('External id');
     if (typeof given === 'number' && given > 0) {
       this.#hasIds = true;
       return given;
     }
+    const correlation = event.arguments?.get('correlation');
+    if (!this.#hasIds && typeof correlation === 'number' && correlation > 0) return correlation;
     return this.#hasIds || this.#window.countsIds === false ? 0 : ++this.#lastId;
   }
 }
