@@ -1,6 +1,6 @@
 // A training loop whose ops launch kernels on a GPU that a fake libcupti plays: node gpu-training.mjs FAKE_LIBRARY STEPS
 //
-// Each step: a matMul that launches `gemm` on stream 7, and in rank 1 a slow one; then a relu that launches `relu` on stream 7.
+// Each step: a matMul that launches `gemm` on stream 7, and in rank 1 a slow one; then a relu that launches `relu` on stream 14.
 
 import { profile, recordFunction } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';
@@ -15,12 +15,12 @@ const length = rank === 1 ? 6_000_000 : 2_000_000;
 await tf.setBackend('cpu');
 const [left, right] = [tf.ones([16, 16]), tf.ones([16, 16])];
 /** An op of TensorFlow.js whose kernel of the CPU launches one on the GPU, as tfjs-node-gpu's do. */
-const kernels = { BatchMatMul: ['gemm', length], Relu: ['relu', 500_000] };
-for (const [name, [kernel, time]] of Object.entries(kernels)) {
+const kernels = { BatchMatMul: ['gemm', length, 7], Relu: ['relu', 500_000, 14] };
+for (const [name, [kernel, time, stream]] of Object.entries(kernels)) {
   const own = tf.getKernel(name, 'cpu');
   tf.unregisterKernel(name, 'cpu');
   const kernelFunc = (args) => {
-    launch(`void ${kernel}<float>`, 20_000, time, 0, 7);
+    launch(`void ${kernel}<float>`, 20_000, time, 0, stream);
     return own.kernelFunc(args);
   };
   tf.registerKernel({ ...own, kernelFunc });

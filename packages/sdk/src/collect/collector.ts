@@ -95,6 +95,8 @@ export class Collector {
   #sendsSince = Number.NEGATIVE_INFINITY;
   /** End of the last stretch in which it was sent; RankTime, ns. */
   #sentUntil = Number.NEGATIVE_INFINITY;
+  /** Whether the summary under construction has detail of that stretch, which came late. */
+  #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
   readonly #flightRecorder: FlightRecorder;
@@ -172,10 +174,16 @@ export class Collector {
     }
   }
 
+  /** Reads what threads have recorded by now. */
+  catchUp(): void {
+    this.tick();
+  }
+
   /** The batch for an event that starts at this RankTime, ns, and came late, as those of devices do: of what was sent then, or of what was held. */
   builderAt(start: number): BatchBuilder {
     const { summary, detail } = this.#builders;
     const builder = start < this.#sentUntil ? summary : detail;
+    if (builder !== detail) this.#hasLateDetail = true;
     if (start < this.#watermark) builder.reachBack(start);
     return builder;
   }
@@ -380,8 +388,10 @@ export class Collector {
     const since = Math.min(promised, reachesBack);
     if (body !== undefined) {
       this.#send(body, recorded, since < promised ? since : undefined, last);
-      if (detail === this.#summary) this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, true);
+      if (detail === this.#summary || this.#hasLateDetail)
+        this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, true);
     }
+    this.#hasLateDetail = false;
     this.#forgetOld();
     this.#flushedMs = this.#now() / 1e6;
   }

@@ -12,6 +12,8 @@ import { recordingLimits } from '../model/recording-limits.ts';
 
 /** Where events go. */
 export interface EventTarget {
+  /** Reads what threads recorded before the events that come now: whether these are sent depends on it. */
+  catchUp(): void;
   /** The batch that an event belongs to which starts at this RankTime, ns. */
   builderAt(start: number): BatchBuilder;
   /** The track of a thread of this process that records, by the system's number. */

@@ -52,6 +52,8 @@ export class GpuRecording {
       if (flushes) this.#library?.flush();
       for (let more = true; more; ) {
         more = reader.read(this.#rows);
+        if (this.#rows.length === 0) continue;
+        this.#parts.target.catchUp();
         if (this.#isOn) this.#events.add(this.#rows, reader);
       }
       const { dropped, droppedRecords, unknownRecords } = reader.state;
