@@ -10,13 +10,14 @@
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
 import { countBelow } from '../model/count-below.ts';
-import { edgeKindNumber, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
+import { edgeKindNumber, noBounds, nodesOf, type PathBound, type PathEdge, type PathSpan, pathBounds, RankPath } from './critical-path.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
+import type { WorkNames } from './work-names.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -102,9 +103,15 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
 function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces {
   const { nodes } = graph;
   const places = { ranks: new Uint32Array(nodes), times: new Float64Array(nodes), isWork: new Uint8Array(nodes) };
+  // Nodes of one rank mostly follow each other.
+  let [rank, first, end] = [0, 0, 0];
   for (let place = 0; place < nodes; place++) {
     const node = graph.nodeAt(place);
-    const rank = countBelow(bases.length, (at) => (bases[at] as number) <= node) - 1;
+    if (node < first || node >= end) {
+      rank = countBelow(bases.length, (at) => (bases[at] as number) <= node) - 1;
+      first = bases[rank] as number;
+      end = bases[rank + 1] ?? Number.POSITIVE_INFINITY;
+    }
     const path = paths[rank] as RankPath;
     places.ranks[place] = rank;
     places.times[place] = path.timeOf(node);
@@ -123,25 +130,30 @@ function summed(
 ): Omit<DrawnPath, 'worth'> {
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
-  const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
+  /** By rank, name and bound. */
+  const lines = new Map<number, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
   const pieces: PathPiece[] = [];
   for (const edge of path) {
     const [from, until] = [graph.fromOf(edge), graph.toOf(edge)];
     const at = places.ranks[from] as number;
     const to = places.ranks[until] as number;
-    pieces.push(pieceOf(edge, { at, to, start: places.times[from] as number, end: places.times[until] as number }, paths, ranks));
-    const {
-      rank,
-      work: { names },
-    } = ranks[at] as RankOfPath;
-    const { bound, name, weight } = (paths[at] as RankPath).edgeOf(edge);
+    const { rank, work } = ranks[at] as RankOfPath;
+    const path = paths[at] as RankPath;
+    const part = path.edgeOf(edge);
+    const { bound, name, weight } = part;
+    const [start, end] = [places.times[from] as number, places.times[until] as number];
+    const span = at === to ? path.spanOf(edge) : { isWork: true, row: -1, name, start, end };
+    pieces.push(pieceOf(part, span, { rank, start, end }, work.names));
     byBound[bound] += weight;
     const ofRank = byRank.get(rank) ?? noBounds();
     byRank.set(rank, ofRank);
     ofRank[bound] += weight;
-    const key = `${rank} ${bound} ${name}`;
-    const line = lines.get(key) ?? { rank, bound, name: names.text(name), total: 0, count: 0 };
-    lines.set(key, line);
+    const key = (rank * limits.gpuNamesMax + name) * pathBounds.length + pathBounds.indexOf(bound);
+    let line = lines.get(key);
+    if (line === undefined) {
+      line = { rank, bound, name: work.names.text(name), total: 0, count: 0 };
+      lines.set(key, line);
+    }
     line.total += weight;
     line.count++;
   }
@@ -158,17 +170,14 @@ function summed(
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
 function pieceOf(
-  edge: number,
-  { at, to, start, end }: { readonly at: number; readonly to: number; readonly start: number; readonly end: number },
-  paths: readonly RankPath[],
-  ranks: readonly RankOfPath[],
+  { bound }: PathEdge,
+  span: PathSpan,
+  place: { readonly rank: number; readonly start: number; readonly end: number },
+  names: WorkNames,
 ): PathPiece {
-  const path = paths[at] as RankPath;
-  const { rank, work } = ranks[at] as RankOfPath;
-  const { bound, name } = path.edgeOf(edge);
-  const span = at === to ? path.spanOf(edge) : { isWork: true, row: -1, name, start, end };
   const isBetween = bound === 'cpu' && span.row < 0;
-  const text = work.names.text(span.name);
+  const text = names.text(span.name);
+  const { rank, start, end } = place;
   return { rank, bound, name: isBetween ? `before ${text}` : text, start, end, row: bound === 'cpu' ? span.row : -1, span };
 }
 
