@@ -93,7 +93,9 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   if (graph.edges === 0) return undefined;
   const places = placesOf(graph, paths, bases);
   const path = graph.lastArrivals(places.times, places.isWork);
-  const drawn = summed(graph, path, places, paths, ranks, step);
+  const sums = new PathSums(graph, places, paths, ranks);
+  for (const edge of path) sums.add(edge);
+  const drawn = sums.drawn(step);
   yield;
   const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, places, path });
   return { ...drawn, worth };
@@ -120,52 +122,68 @@ function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly 
   return places;
 }
 
-function summed(
-  graph: PathGraph,
-  path: readonly number[],
-  places: PathPlaces,
-  paths: readonly RankPath[],
-  ranks: readonly RankOfPath[],
-  step: number,
-): Omit<DrawnPath, 'worth'> {
-  const byBound = noBounds();
-  const byRank = new Map<number, Record<PathBound, number>>();
+/** Sums and pieces of a path's edges. Each edge is a call, which is compiled once; a long loop would be compiled anew for every path. */
+class PathSums {
+  readonly #graph: PathGraph;
+  readonly #places: PathPlaces;
+  readonly #paths: readonly RankPath[];
+  readonly #ranks: readonly RankOfPath[];
+  readonly #byBound = noBounds();
+  readonly #byRank = new Map<number, Record<PathBound, number>>();
   /** By rank, name and bound. */
-  const lines = new Map<number, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
-  const pieces: PathPiece[] = [];
-  for (const edge of path) {
-    const [from, until] = [graph.fromOf(edge), graph.toOf(edge)];
-    const at = places.ranks[from] as number;
-    const to = places.ranks[until] as number;
-    const { rank, work } = ranks[at] as RankOfPath;
-    const path = paths[at] as RankPath;
+  readonly #lines = new Map<number, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
+  readonly #pieces: PathPiece[] = [];
+
+  constructor(graph: PathGraph, places: PathPlaces, paths: readonly RankPath[], ranks: readonly RankOfPath[]) {
+    this.#graph = graph;
+    this.#places = places;
+    this.#paths = paths;
+    this.#ranks = ranks;
+  }
+
+  add(edge: number): void {
+    const { ranks, times } = this.#places;
+    const [from, until] = [this.#graph.fromOf(edge), this.#graph.toOf(edge)];
+    const at = ranks[from] as number;
+    const { rank, work } = this.#ranks[at] as RankOfPath;
+    const path = this.#paths[at] as RankPath;
     const part = path.edgeOf(edge);
-    const { bound, name, weight } = part;
-    const [start, end] = [places.times[from] as number, places.times[until] as number];
-    const span = at === to ? path.spanOf(edge) : { isWork: true, row: -1, name, start, end };
-    pieces.push(pieceOf(part, span, { rank, start, end }, work.names));
-    byBound[bound] += weight;
-    const ofRank = byRank.get(rank) ?? noBounds();
-    byRank.set(rank, ofRank);
+    const [start, end] = [times[from] as number, times[until] as number];
+    const span = at === ranks[until] ? path.spanOf(edge) : { isWork: true, row: -1, name: part.name, start, end };
+    this.#pieces.push(pieceOf(part, span, { rank, start, end }, work.names));
+    this.#sum(rank, part, work.names);
+  }
+
+  drawn(step: number): Omit<DrawnPath, 'worth'> {
+    const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
+    const byBound = this.#byBound;
+    const path: ClusterPath = {
+      step,
+      total: sumOf(byBound),
+      byBound,
+      byRank: [...this.#byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
+      lines: [...this.#lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
+    };
+    return { path, segments: { step, total: path.total, byBound, ...joinedSegments(this.#pieces) } };
+  }
+
+  #sum(rank: number, { bound, name, weight }: PathEdge, names: WorkNames): void {
+    this.#byBound[bound] += weight;
+    let ofRank = this.#byRank.get(rank);
+    if (ofRank === undefined) {
+      ofRank = noBounds();
+      this.#byRank.set(rank, ofRank);
+    }
     ofRank[bound] += weight;
     const key = (rank * limits.gpuNamesMax + name) * pathBounds.length + pathBounds.indexOf(bound);
-    let line = lines.get(key);
+    let line = this.#lines.get(key);
     if (line === undefined) {
-      line = { rank, bound, name: work.names.text(name), total: 0, count: 0 };
-      lines.set(key, line);
+      line = { rank, bound, name: names.text(name), total: 0, count: 0 };
+      this.#lines.set(key, line);
     }
     line.total += weight;
     line.count++;
   }
-  const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
-  const summary: ClusterPath = {
-    step,
-    total: sumOf(byBound),
-    byBound,
-    byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
-    lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
-  };
-  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
