@@ -249,7 +249,7 @@ type Bounds = Readonly<Record<keyof typeof boundInWords, number>>;
 
 /** The path across ranks, else that of the only rank. */
 function pathLine({ ranks, path: across }: GpuSummary): string {
-  const alone = ranks.find(({ path }) => path !== undefined);
+  const alone = across === undefined ? ranks.find(({ path }) => path !== undefined) : undefined;
   const path = across ?? alone?.path;
   if (path === undefined) return '';
   const all = Object.values(path.byBound).reduce((sum, time) => sum + time, 0);

@@ -158,13 +158,41 @@ class Rank implements RankOps {
   }
 }
 
-/** A lane's open spans, outermost first. */
-interface Stack {
+/** A lane's open spans, outermost first. The arrays keep their length: taking a value out would give memory back, to be asked for again. */
+class Stack {
   readonly rank: Rank | undefined;
-  readonly ends: number[];
-  /** Numbers of ops, -1 for one beyond the limit. */
-  readonly rows: number[];
-  readonly names: string[];
+  depth = 0;
+  /** By depth: the span's end, the number of its op (-1 for one beyond the limit) and its name. */
+  readonly #ends: number[] = [];
+  readonly #rows: number[] = [];
+  readonly #names: string[] = [];
+
+  constructor(rank: Rank | undefined) {
+    this.rank = rank;
+  }
+
+  /** The innermost op, -1 for none. */
+  get row(): number {
+    return this.depth === 0 ? -1 : (this.#rows[this.depth - 1] as number);
+  }
+
+  /** Names of the open spans; '' for one beyond the limit. */
+  get names(): string[] {
+    return this.#names.slice(0, this.depth).map((name, depth) => ((this.#rows[depth] as number) < 0 ? '' : name));
+  }
+
+  /** Deeper spans than the limit are left out. */
+  push(end: number, row: number, name: string): void {
+    if (this.depth >= limits.opDepthMax) return;
+    this.#ends[this.depth] = end;
+    this.#rows[this.depth] = row;
+    this.#names[this.depth++] = name;
+  }
+
+  /** Takes out what has ended by `time`. */
+  leave(time: number): void {
+    while (this.depth > 0 && (this.#ends[this.depth - 1] as number) <= time) this.depth--;
+  }
 }
 
 export class OpSumsSink implements TraceSink {
@@ -178,7 +206,7 @@ export class OpSumsSink implements TraceSink {
 
   lane(lane: TraceLane): void {
     while (this.#stacks.length <= lane.index) this.#stacks.push(undefined);
-    this.#stacks[lane.index] ??= { rank: this.#ranks.get(lane.process.index), ends: [], rows: [], names: [] };
+    this.#stacks[lane.index] ??= new Stack(this.#ranks.get(lane.process.index));
   }
 
   event(event: TraceEvent): void {
@@ -191,17 +219,11 @@ export class OpSumsSink implements TraceSink {
     if (event.kind !== 'span' || lane.kind !== 'thread' || event.state !== 'whole' || event.isAsync || otherCategories.has(category))
       return;
     const stack = this.#stackAt(lane, event.start);
-    const { rank, ends, rows, names } = stack;
+    const { rank } = stack;
     if (rank === undefined) return;
     const { name, start, length } = event;
-    const depth = rows.length;
-    const around = depth === 0 ? -1 : (rows[depth - 1] as number);
-    if (around >= 0) rank.inside(around, length);
-    const row = rank.add(name, opCategories.has(category), start, length);
-    if (depth >= limits.opDepthMax) return;
-    ends.push(start + length);
-    rows.push(row);
-    names.push(name);
+    if (stack.row >= 0) rank.inside(stack.row, length);
+    stack.push(start + length, rank.add(name, opCategories.has(category), start, length), name);
   }
 
   end(): void {}
@@ -214,12 +236,7 @@ export class OpSumsSink implements TraceSink {
   /** Open spans of a lane at `time`. */
   #stackAt(lane: TraceLane, time: number): Stack {
     const stack = this.#stacks[lane.index] as Stack;
-    const { ends } = stack;
-    while (ends.length > 0 && (ends[ends.length - 1] as number) <= time) {
-      ends.pop();
-      stack.rows.pop();
-      stack.names.pop();
-    }
+    stack.leave(time);
     return stack;
   }
 
@@ -241,8 +258,7 @@ export class OpSumsSink implements TraceSink {
       of = { device, allocations: 0, peak: 0, peakAt: start, net: 0, reserved: 0, curve: new PeakCurve(), held: new HeldMemory() };
       rank.memory.set(device, of);
     }
-    const { rows, names } = this.#stackAt(lane, start);
-    const known = names.map((name, depth) => ((rows[depth] as number) < 0 ? '' : name));
+    const known = this.#stackAt(lane, start).names;
     const place = memoryPlace(known);
     if ((bytes as number) > 0) {
       const name = known.at(-1) ?? '';

@@ -181,7 +181,7 @@ export const memoryOf = ({ process: { rank }, memory }: RankOps): readonly Profi
   });
 
 function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null {
-  const alone = ranks.find(({ path }) => path !== undefined);
+  const alone = across === undefined ? ranks.find(({ path }) => path !== undefined) : undefined;
   const path = across ?? alone?.path;
   if (path === undefined) return null;
   const byBound = Object.entries(path.byBound).filter(([bound, time]) => bound !== 'none' && time > 0);

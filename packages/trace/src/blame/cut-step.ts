@@ -50,9 +50,7 @@ export function cutStep(
     cuts.push(at(entry), at(exit), at(waitedUntil));
     for (const [from, until] of exposed ?? []) cuts.push(at(from), at(until));
   }
-  const times = Float64Array.from(cuts)
-    .sort()
-    .filter((time, place, all) => place === 0 || time !== all[place - 1]);
+  const times = distinct(new Float64Array(cuts).sort());
   const entering = [...collectives].sort((a, b) => a.entry - b.entry);
   const phases = [...placed].sort((a, b) => a.from - b.from || b.until - a.until);
   const pieces: Piece[] = [];
@@ -75,6 +73,13 @@ export function cutStep(
     addPiece(pieces, pieceOf(active, from, until - from, phase, at));
   }
   return pieces;
+}
+
+/** The values of a sorted array, each once. */
+function distinct(sorted: Float64Array): Float64Array {
+  let count = 0;
+  for (let at = 0; at < sorted.length; at++) if (at === 0 || sorted[at] !== sorted[count - 1]) sorted[count++] = sorted[at] as number;
+  return sorted.subarray(0, count);
 }
 
 /** In a phase of waiting a rank does no work of its own, whether a collective was recorded there or not. `roles`: by phase. */

@@ -91,34 +91,21 @@ export class OpNames {
   }
 }
 
-/** Ops as columns: an object for each would cost more than all else. */
+/** Ops as columns: an object for each would cost more than all else. They keep their room. */
 class Ops {
+  length = 0;
   readonly names: string[] = [];
   readonly from: number[] = [];
   readonly until: number[] = [];
   /** ns of each spent in nested spans. */
   readonly inside: number[] = [];
 
-  get length(): number {
-    return this.names.length;
-  }
-
   push(name: string, from: number, until: number, inside: number): void {
-    this.names.push(name);
-    this.from.push(from);
-    this.until.push(until);
-    this.inside.push(inside);
-  }
-
-  pop(): void {
-    this.names.pop();
-    this.from.pop();
-    this.until.pop();
-    this.inside.pop();
-  }
-
-  clear(): void {
-    this.names.length = this.from.length = this.until.length = this.inside.length = 0;
+    const at = this.length++;
+    this.names[at] = name;
+    this.from[at] = from;
+    this.until[at] = until;
+    this.inside[at] = inside;
   }
 }
 
@@ -159,7 +146,7 @@ export class OpTimer {
       const op = isPhase ? undefined : names.numberOf(phase, name);
       if (op !== undefined) names.add(op, (ended.until[at] as number) - from - (ended.inside[at] as number));
     }
-    ended.clear();
+    ended.length = 0;
     return names.takeSums();
   }
 
@@ -180,7 +167,7 @@ export class OpTimer {
       if (this.#ended.length < limits.blameOpsPendingMax) {
         this.#ended.push(open.names[last] as string, open.from[last] as number, open.until[last] as number, open.inside[last] as number);
       }
-      open.pop();
+      open.length--;
     }
   }
 }

@@ -5,90 +5,164 @@
 //
 // Invariant: with measured lengths, times are as measured, except for clock errors and for ranks that left before the last came.
 
-import type { BlameStep, BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
+// Pieces are in columns, step after step and rank after rank: a window is replayed some ten times, with other lengths each time.
+
+import type { BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 
 /** New length of own work of rank `rank` (index) in step `step` (index) and phase `phase`, measured as `length` ns. */
 export type NewLength = (rank: number, step: number, phase: number, length: number) => number;
 
-interface State {
-  /** How many ranks enter it within the window. */
-  readonly members: number;
-  arrived: number;
-  latest: number;
-  isOver: boolean;
-  readonly waiting: number[];
+/** Numbers of pieces' kinds; waits and transfers follow from the others. */
+const kindNumber: Readonly<Record<Piece['kind'], number>> = { own: 0, unmatched: 1, enter: 2, leave: 3, wait: 4, transfer: 4 };
+
+/** How far a replay is, by number of a meeting. */
+interface Meetings {
+  readonly arrived: Uint32Array;
+  /** The latest entry so far. */
+  readonly latest: Float64Array;
+  readonly isOver: Uint8Array;
+  readonly waiting: (number[] | undefined)[];
 }
 
 export class Replay {
   readonly #window: BlameWindow;
-  readonly #members = new Map<Meeting, number>();
+  /** By step × ranks + rank: its first piece. */
+  readonly #firsts: Uint32Array;
+  readonly #kinds: Uint8Array;
+  readonly #phases: Uint32Array;
+  /** Of own and unmatched work its length; of the end of a meeting, its transfer and the rank's lag. */
+  readonly #lengths: Float64Array;
+  /** Numbers of meetings. */
+  readonly #meetings: Uint32Array;
+  /** By number of a meeting: how many ranks enter it within the window, and 1 for a send. */
+  readonly #members: Uint32Array;
+  readonly #isSend: Uint8Array;
   /** [from, until) of consecutive steps. */
   readonly #stretches: (readonly [number, number])[] = [];
 
   constructor(window: BlameWindow) {
     this.#window = window;
-    for (const [index, { follows, ranks }] of window.steps.entries()) {
+    const all = window.steps.flatMap(({ ranks }) => ranks);
+    this.#firsts = new Uint32Array(all.length + 1);
+    for (const [at, { pieces }] of all.entries()) this.#firsts[at + 1] = (this.#firsts[at] as number) + pieces.length;
+    const count = this.#firsts[all.length] as number;
+    this.#kinds = new Uint8Array(count);
+    this.#phases = new Uint32Array(count);
+    this.#lengths = new Float64Array(count);
+    this.#meetings = new Uint32Array(count);
+    const numbers = this.#fill(all);
+    this.#members = new Uint32Array(numbers.size);
+    for (let piece = 0; piece < count; piece++) {
+      const meeting = this.#meetings[piece] as number;
+      if (this.#kinds[piece] === kindNumber.enter) this.#members[meeting] = (this.#members[meeting] as number) + 1;
+    }
+    this.#isSend = Uint8Array.from(numbers.keys(), ({ pair }) => (pair === undefined ? 0 : 1));
+    for (const [index, { follows }] of window.steps.entries()) {
       const last = this.#stretches.at(-1);
       if (last === undefined || !follows) this.#stretches.push([index, index + 1]);
       else this.#stretches[this.#stretches.length - 1] = [last[0], index + 1];
-      for (const { pieces } of ranks) {
-        for (const piece of pieces) {
-          if (piece.kind === 'enter') this.#members.set(piece.meeting, (this.#members.get(piece.meeting) ?? 0) + 1);
-        }
-      }
     }
   }
 
   /** Mean length of a step of the cluster, ns. `transfers`: factor on the measured transfers and exit lags; `sends` false: no rank waits for a send. */
   meanStep(newLength: NewLength, transfers = 1, sends = true): number {
     const { steps } = this.#window;
+    const count = this.#members.length;
+    const meetings = {
+      arrived: new Uint32Array(count),
+      latest: new Float64Array(count),
+      isOver: new Uint8Array(count),
+      waiting: new Array<number[] | undefined>(count).fill(undefined),
+    };
     let total = 0;
-    for (const [from, until] of this.#stretches) total += this.#stretch(from, until, newLength, transfers, sends);
+    for (const [from, until] of this.#stretches) total += this.#stretch(from, until, meetings, newLength, transfers, sends);
     return steps.length === 0 ? 0 : total / steps.length;
   }
 
-  #stretch(from: number, until: number, newLength: NewLength, transfers: number, sends: boolean): number {
-    const { ranks, steps } = this.#window;
-    const clocks = new Float64Array(ranks.length);
-    const places = ranks.map(() => ({ step: from, piece: 0 }));
-    const states = new Map<Meeting, State>();
-    const runnable = ranks.map((_, rank) => rank);
-    const blocked = new Set<Meeting>();
-    const state = (meeting: Meeting): State => {
-      let about = states.get(meeting);
-      if (about === undefined) {
-        about = { members: this.#members.get(meeting) ?? 0, arrived: 0, latest: Number.NEGATIVE_INFINITY, isOver: false, waiting: [] };
-        about.isOver = about.members === 0;
-        states.set(meeting, about);
-      }
-      return about;
+  /** Fills the columns; returns the meetings in order of number. */
+  #fill(all: readonly RankStep[]): ReadonlyMap<Meeting, number> {
+    const numbers = new Map<Meeting, number>();
+    const numberOf = (meeting: Meeting): number => {
+      const number = numbers.get(meeting) ?? numbers.size;
+      if (number === numbers.size) numbers.set(meeting, number);
+      return number;
     };
-    const open = (meeting: Meeting, about: State): void => {
-      about.isOver = true;
-      blocked.delete(meeting);
-      runnable.push(...about.waiting);
-      about.waiting.length = 0;
-    };
-    /** Whether the rank may continue. */
-    const pass = (rank: number, step: number, piece: Piece): boolean => {
-      const clock = clocks[rank] as number;
-      if (piece.kind === 'own') clocks[rank] = clock + newLength(rank, step, piece.phase, piece.length);
-      else if (piece.kind === 'unmatched') clocks[rank] = clock + piece.length;
-      else if (!sends && (piece.kind === 'enter' || piece.kind === 'leave') && piece.meeting.pair !== undefined) return true;
-      else if (piece.kind === 'enter') {
-        const about = state(piece.meeting);
-        about.latest = Math.max(about.latest, clock);
-        if (++about.arrived === about.members) open(piece.meeting, about);
-      } else if (piece.kind === 'leave') {
-        const about = state(piece.meeting);
-        if (!about.isOver) {
-          about.waiting.push(rank);
-          blocked.add(piece.meeting);
-          return false;
+    let at = 0;
+    for (const { pieces } of all) {
+      for (const piece of pieces) {
+        this.#kinds[at] = kindNumber[piece.kind];
+        if (piece.kind === 'own' || piece.kind === 'unmatched') {
+          this.#phases[at] = piece.phase;
+          this.#lengths[at] = piece.length;
+        } else if (piece.kind === 'enter') this.#meetings[at] = numberOf(piece.meeting);
+        else if (piece.kind === 'leave') {
+          this.#meetings[at] = numberOf(piece.meeting);
+          this.#lengths[at] = piece.meeting.transfer + piece.lag;
         }
-        clocks[rank] = Math.max(clock, about.latest + (piece.meeting.transfer + piece.lag) * transfers);
+        at++;
       }
-      return true;
+    }
+    return numbers;
+  }
+
+  #stretch(
+    from: number,
+    until: number,
+    { arrived, latest, isOver, waiting }: Meetings,
+    newLength: NewLength,
+    transfers: number,
+    sends: boolean,
+  ): number {
+    const { ranks, steps } = this.#window;
+    const [firsts, kinds, phases, lengths, meetings] = [this.#firsts, this.#kinds, this.#phases, this.#lengths, this.#meetings];
+    const clocks = new Float64Array(ranks.length);
+    /** By rank: its step, and its next piece. */
+    const atStep = new Uint32Array(ranks.length).fill(from);
+    const next = firsts.slice(from * ranks.length, (from + 1) * ranks.length);
+    const runnable = ranks.map((_, rank) => rank);
+    const blocked = new Set<number>();
+    for (let piece = firsts[from * ranks.length] as number; piece < (firsts[until * ranks.length] as number); piece++) {
+      const kind = kinds[piece] as number;
+      if (kind !== kindNumber.enter && kind !== kindNumber.leave) continue;
+      const meeting = meetings[piece] as number;
+      arrived[meeting] = 0;
+      latest[meeting] = Number.NEGATIVE_INFINITY;
+      isOver[meeting] = this.#members[meeting] === 0 ? 1 : 0;
+    }
+    const open = (meeting: number): void => {
+      isOver[meeting] = 1;
+      blocked.delete(meeting);
+      runnable.push(...(waiting[meeting] ?? []));
+      waiting[meeting] = undefined;
+    };
+    /** Goes on with the rank's pieces before `end`; returns where it must wait, or `end`. */
+    const pass = (rank: number, step: number, begin: number, end: number): number => {
+      let clock = clocks[rank] as number;
+      let piece = begin;
+      for (; piece < end; piece++) {
+        const kind = kinds[piece] as number;
+        const length = lengths[piece] as number;
+        if (kind === kindNumber.own) clock += newLength(rank, step, phases[piece] as number, length);
+        else if (kind === kindNumber.unmatched) clock += length;
+        else if (kind === kindNumber.enter || kind === kindNumber.leave) {
+          const meeting = meetings[piece] as number;
+          if (!sends && this.#isSend[meeting] === 1) continue;
+          if (kind === kindNumber.enter) {
+            latest[meeting] = Math.max(latest[meeting] as number, clock);
+            arrived[meeting] = (arrived[meeting] as number) + 1;
+            if (arrived[meeting] === this.#members[meeting]) open(meeting);
+          } else if (isOver[meeting] === 1) clock = Math.max(clock, (latest[meeting] as number) + length * transfers);
+          else {
+            const others = waiting[meeting] ?? [];
+            waiting[meeting] = others;
+            others.push(rank);
+            blocked.add(meeting);
+            break;
+          }
+        }
+      }
+      clocks[rank] = clock;
+      return piece;
     };
     for (;;) {
       const rank = runnable.pop();
@@ -96,17 +170,21 @@ export class Replay {
         // The waits form a circle: clock errors reversed the order of some entries. The rank that came first continues.
         const [first] = blocked;
         if (first === undefined) break;
-        open(first, state(first));
+        open(first);
         continue;
       }
-      const place = places[rank] as { step: number; piece: number };
-      for (; place.step < until; place.step++, place.piece = 0) {
-        const { pieces, gap } = (steps[place.step] as BlameStep).ranks[rank] as RankStep;
-        if (place.piece === 0 && place.step > from) clocks[rank] = (clocks[rank] as number) + gap;
-        let piece = pieces[place.piece];
-        while (piece !== undefined && pass(rank, place.step, piece)) piece = pieces[++place.piece];
-        if (piece !== undefined) break;
+      let step = atStep[rank] as number;
+      let piece = next[rank] as number;
+      for (; step < until; step++) {
+        const place = step * ranks.length + rank;
+        const [first, end] = [firsts[place] as number, firsts[place + 1] as number];
+        if (step !== atStep[rank]) piece = first;
+        if (piece === first && step > from) clocks[rank] = (clocks[rank] as number) + (steps[step]?.ranks[rank]?.gap as number);
+        piece = pass(rank, step, piece, end);
+        if (piece < end) break;
       }
+      atStep[rank] = step;
+      next[rank] = piece;
     }
     return Math.max(0, ...clocks);
   }

@@ -15,7 +15,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
-import type { StepRange } from './blame-window.ts';
+import type { BlameWindow, StepRange } from './blame-window.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
 import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
@@ -86,6 +86,8 @@ export class RunBlameSink implements TraceSink {
   #compared = 0;
   #time = 0;
   #windows = 0;
+  /** Blame of the last steps, and these. */
+  #last: { readonly numbers: readonly number[]; readonly blame: Blame } | undefined;
 
   constructor({ beginning, onStep, parts }: RunBlameOptions = {}) {
     this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held), onStep, parts });
@@ -137,6 +139,7 @@ export class RunBlameSink implements TraceSink {
       left = left.filter((step) => step > this.#judgedUpTo);
       yield;
     }
+    this.#last = { numbers: held.filter((step) => step >= since), blame: last };
     const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
     // Findings of the last steps together are not repeated by their windows.
     const reported = new Set(keyed(last.findings).map(([key]) => key));
@@ -198,9 +201,7 @@ export class RunBlameSink implements TraceSink {
     const first = numbers[0] as number;
     const window = this.#steps.windowOf(numbers);
     const { length: count } = window.steps;
-    const [before, now] = [this.#steps.beginning, levelsOf(window)];
-    const change = before && now && blameOf(before, now);
-    const { findings, step } = finish(judgeWindow(window, { missing: this.#steps.missingRanks, change }));
+    const { findings, step } = this.#blameOf(numbers, window);
     const edge = cuts < cutsMax ? faultEdge(window, step) : undefined;
     if (edge !== undefined) {
       for (const isAfter of [false, true]) {
@@ -224,6 +225,16 @@ export class RunBlameSink implements TraceSink {
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
       this.#add(key, finding, { first, last: this.#judgedUpTo }, count, count);
     }
+  }
+
+  /** Blame of a window of these steps. A short run is one window: its last steps are all steps. */
+  #blameOf(numbers: readonly number[], window: BlameWindow): Blame {
+    const before = this.#steps.beginning;
+    const known = this.#last;
+    if (before === undefined && known?.numbers.length === numbers.length && known.numbers[0] === numbers[0]) return known.blame;
+    const now = before && levelsOf(window);
+    const change = before && now && blameOf(before, now);
+    return finish(judgeWindow(window, { missing: this.#steps.missingRanks, change }));
   }
 
   /** Adds the last steps as a window; `left` of them were in none before. Returns which of their findings may be the verdict. */

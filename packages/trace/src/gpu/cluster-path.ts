@@ -10,13 +10,14 @@
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
 import { countBelow } from '../model/count-below.ts';
-import { edgeKindNumber, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
+import { edgeKindNumber, noBounds, nodesOf, type PathBound, type PathEdge, type PathSpan, pathBounds, RankPath } from './critical-path.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
+import type { WorkNames } from './work-names.ts';
 
 export interface ClusterPathLine {
   readonly rank: number;
@@ -92,7 +93,9 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   if (graph.edges === 0) return undefined;
   const places = placesOf(graph, paths, bases);
   const path = graph.lastArrivals(places.times, places.isWork);
-  const drawn = summed(graph, path, places, paths, ranks, step);
+  const sums = new PathSums(graph, places, paths, ranks);
+  for (const edge of path) sums.add(edge);
+  const drawn = sums.drawn(step);
   yield;
   const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, places, path });
   return { ...drawn, worth };
@@ -102,9 +105,15 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
 function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces {
   const { nodes } = graph;
   const places = { ranks: new Uint32Array(nodes), times: new Float64Array(nodes), isWork: new Uint8Array(nodes) };
+  // Nodes of one rank mostly follow each other.
+  let [rank, first, end] = [0, 0, 0];
   for (let place = 0; place < nodes; place++) {
     const node = graph.nodeAt(place);
-    const rank = countBelow(bases.length, (at) => (bases[at] as number) <= node) - 1;
+    if (node < first || node >= end) {
+      rank = countBelow(bases.length, (at) => (bases[at] as number) <= node) - 1;
+      first = bases[rank] as number;
+      end = bases[rank + 1] ?? Number.POSITIVE_INFINITY;
+    }
     const path = paths[rank] as RankPath;
     places.ranks[place] = rank;
     places.times[place] = path.timeOf(node);
@@ -113,62 +122,80 @@ function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly 
   return places;
 }
 
-function summed(
-  graph: PathGraph,
-  path: readonly number[],
-  places: PathPlaces,
-  paths: readonly RankPath[],
-  ranks: readonly RankOfPath[],
-  step: number,
-): Omit<DrawnPath, 'worth'> {
-  const byBound = noBounds();
-  const byRank = new Map<number, Record<PathBound, number>>();
-  const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
-  const pieces: PathPiece[] = [];
-  for (const edge of path) {
-    const [from, until] = [graph.fromOf(edge), graph.toOf(edge)];
-    const at = places.ranks[from] as number;
-    const to = places.ranks[until] as number;
-    pieces.push(pieceOf(edge, { at, to, start: places.times[from] as number, end: places.times[until] as number }, paths, ranks));
-    const {
-      rank,
-      work: { names },
-    } = ranks[at] as RankOfPath;
-    const { bound, name, weight } = (paths[at] as RankPath).edgeOf(edge);
-    byBound[bound] += weight;
-    const ofRank = byRank.get(rank) ?? noBounds();
-    byRank.set(rank, ofRank);
+/** Sums and pieces of a path's edges. Each edge is a call, which is compiled once; a long loop would be compiled anew for every path. */
+class PathSums {
+  readonly #graph: PathGraph;
+  readonly #places: PathPlaces;
+  readonly #paths: readonly RankPath[];
+  readonly #ranks: readonly RankOfPath[];
+  readonly #byBound = noBounds();
+  readonly #byRank = new Map<number, Record<PathBound, number>>();
+  /** By rank, name and bound. */
+  readonly #lines = new Map<number, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
+  readonly #pieces: PathPiece[] = [];
+
+  constructor(graph: PathGraph, places: PathPlaces, paths: readonly RankPath[], ranks: readonly RankOfPath[]) {
+    this.#graph = graph;
+    this.#places = places;
+    this.#paths = paths;
+    this.#ranks = ranks;
+  }
+
+  add(edge: number): void {
+    const { ranks, times } = this.#places;
+    const [from, until] = [this.#graph.fromOf(edge), this.#graph.toOf(edge)];
+    const at = ranks[from] as number;
+    const { rank, work } = this.#ranks[at] as RankOfPath;
+    const path = this.#paths[at] as RankPath;
+    const part = path.edgeOf(edge);
+    const [start, end] = [times[from] as number, times[until] as number];
+    const span = at === ranks[until] ? path.spanOf(edge) : { isWork: true, row: -1, name: part.name, start, end };
+    this.#pieces.push(pieceOf(part, span, { rank, start, end }, work.names));
+    this.#sum(rank, part, work.names);
+  }
+
+  drawn(step: number): Omit<DrawnPath, 'worth'> {
+    const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
+    const byBound = this.#byBound;
+    const path: ClusterPath = {
+      step,
+      total: sumOf(byBound),
+      byBound,
+      byRank: [...this.#byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
+      lines: [...this.#lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
+    };
+    return { path, segments: { step, total: path.total, byBound, ...joinedSegments(this.#pieces) } };
+  }
+
+  #sum(rank: number, { bound, name, weight }: PathEdge, names: WorkNames): void {
+    this.#byBound[bound] += weight;
+    let ofRank = this.#byRank.get(rank);
+    if (ofRank === undefined) {
+      ofRank = noBounds();
+      this.#byRank.set(rank, ofRank);
+    }
     ofRank[bound] += weight;
-    const key = `${rank} ${bound} ${name}`;
-    const line = lines.get(key) ?? { rank, bound, name: names.text(name), total: 0, count: 0 };
-    lines.set(key, line);
+    const key = (rank * limits.gpuNamesMax + name) * pathBounds.length + pathBounds.indexOf(bound);
+    let line = this.#lines.get(key);
+    if (line === undefined) {
+      line = { rank, bound, name: names.text(name), total: 0, count: 0 };
+      this.#lines.set(key, line);
+    }
     line.total += weight;
     line.count++;
   }
-  const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
-  const summary: ClusterPath = {
-    step,
-    total: sumOf(byBound),
-    byBound,
-    byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
-    lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
-  };
-  return { path: summary, segments: { step, total: summary.total, byBound, ...joinedSegments(pieces) } };
 }
 
 /** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
 function pieceOf(
-  edge: number,
-  { at, to, start, end }: { readonly at: number; readonly to: number; readonly start: number; readonly end: number },
-  paths: readonly RankPath[],
-  ranks: readonly RankOfPath[],
+  { bound }: PathEdge,
+  span: PathSpan,
+  place: { readonly rank: number; readonly start: number; readonly end: number },
+  names: WorkNames,
 ): PathPiece {
-  const path = paths[at] as RankPath;
-  const { rank, work } = ranks[at] as RankOfPath;
-  const { bound, name } = path.edgeOf(edge);
-  const span = at === to ? path.spanOf(edge) : { isWork: true, row: -1, name, start, end };
   const isBetween = bound === 'cpu' && span.row < 0;
-  const text = work.names.text(span.name);
+  const text = names.text(span.name);
+  const { rank, start, end } = place;
   return { rank, bound, name: isBetween ? `before ${text}` : text, start, end, row: bound === 'cpu' ? span.row : -1, span };
 }
 

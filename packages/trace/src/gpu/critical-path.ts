@@ -41,6 +41,16 @@ export interface PathEdge {
   readonly name: number;
 }
 
+/** The work or the span of the host that an edge lies in. */
+export interface PathSpan {
+  readonly isWork: boolean;
+  /** Tells spans of the host apart, −1 for work and for time between ops. */
+  readonly row: number;
+  readonly name: number;
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface CriticalPath {
   readonly nodes: number;
   readonly edges: number;
@@ -202,17 +212,8 @@ export class RankPath {
     return this.#nameOf(edgeKinds[graph.kindOf(edge)] as EdgeKind, from - this.#base, to - this.#base);
   }
 
-  /**
-   * The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. `row` tells spans
-   * of the host apart, −1 for work and for time between ops.
-   */
-  spanOf(edge: number): {
-    readonly isWork: boolean;
-    readonly row: number;
-    readonly name: number;
-    readonly start: number;
-    readonly end: number;
-  } {
+  /** The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. */
+  spanOf(edge: number): PathSpan {
     const { kind: number, from, to } = this.#graph.edge(edge);
     const kind = edgeKinds[number] as EdgeKind;
     const inner = this.#rowOf(kind, from - this.#base, to - this.#base);

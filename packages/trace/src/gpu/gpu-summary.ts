@@ -72,7 +72,7 @@ export interface GpuRank {
   readonly copies: readonly CopyLine[];
   /** The rules of recommendations.ts, whether they fire or not. */
   readonly rules: RuleShares;
-  /** The critical path of the step of median length; undefined without steps. */
+  /** The critical path of the step of median length; undefined without steps. Made when it is first read: that of all ranks together mostly stands for it. */
   readonly path: GpuPath | undefined;
 }
 
@@ -139,12 +139,16 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
   const queues = queueSummaries(work).slice(0, limits.gpuLinesMax);
   yield;
   const copies = copyLines(work);
-  const path = medianPath(work);
   yield;
   const { rank, host, hostName, incarnation } = process;
+  let path: { readonly known: GpuPath | undefined } | undefined;
   const about = {
     ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
-    ...{ devices, overlap, kernels, ops, sequences, annotations, launches, queues, copies, path },
+    ...{ devices, overlap, kernels, ops, sequences, annotations, launches, queues, copies },
+    get path() {
+      path ??= { known: medianPath(work) };
+      return path.known;
+    },
     steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
     stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
     idle: {
@@ -154,7 +158,7 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
       streams,
     },
   };
-  return { ...about, rules: ruleShares(work, about) };
+  return Object.assign(about, { rules: ruleShares(work, about) });
 }
 
 function medianPath(work: RankWork): GpuPath | undefined {

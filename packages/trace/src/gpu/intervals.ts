@@ -73,23 +73,22 @@ export function sweep(
   until: number,
   piece: (covering: number, from: number, until: number) => void,
 ): void {
-  const next = unions.map((union) => union.firstAfter(from));
-  let time = from;
-  while (time < until) {
-    let covering = 0;
+  /** By union: its stretch at `time`, or the one after it, and when that begins, or ends. */
+  const at = unions.map((union) => union.firstAfter(from));
+  const turns = unions.map((union, index) => union.from[at[index] as number] ?? Number.POSITIVE_INFINITY);
+  let covering = 0;
+  for (let time = from; time < until; ) {
     let end = until;
-    for (let index = 0; index < unions.length; index++) {
-      const union = unions[index] as Intervals;
-      let at = next[index] as number;
-      while (at < union.length && (union.until[at] as number) <= time) at++;
-      next[index] = at;
-      if (at >= union.length) continue;
-      const begin = union.from[at] as number;
-      if (begin > time) end = Math.min(end, begin);
-      else {
-        covering |= 1 << index;
-        end = Math.min(end, union.until[at] as number);
+    for (let index = 0; index < turns.length; index++) {
+      if ((turns[index] as number) <= time) {
+        const { from: begins, until: ends } = unions[index] as Intervals;
+        if ((covering & (1 << index)) !== 0) at[index] = (at[index] as number) + 1;
+        const stretch = at[index] as number;
+        const begin = begins[stretch] ?? Number.POSITIVE_INFINITY;
+        covering = begin <= time ? covering | (1 << index) : covering & ~(1 << index);
+        turns[index] = begin <= time ? (ends[stretch] as number) : begin;
       }
+      if ((turns[index] as number) < end) end = turns[index] as number;
     }
     piece(covering, time, end);
     time = end;

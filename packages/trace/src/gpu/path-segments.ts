@@ -40,26 +40,37 @@ export interface PathPiece extends PathSegment {
 /** Joins what the host does within one outermost span, drops pieces of no length, and keeps the longest ones. */
 export function joinedSegments(pieces: Iterable<PathPiece>): Pick<PathSegments, 'segments' | 'leftOut' | 'leftOutTime'> {
   const joined: PathPiece[] = [];
+  /** By piece: its end, with what was joined to it. */
+  const ends: number[] = [];
   for (const piece of pieces) {
     if (!(piece.end > piece.start)) continue;
     const last = joined.at(-1);
     if (last !== undefined && piece.row >= 0 && last.row === piece.row && last.rank === piece.rank && last.bound === piece.bound) {
-      joined[joined.length - 1] = { ...last, end: piece.end };
-    } else joined.push(piece);
+      ends[ends.length - 1] = piece.end;
+    } else {
+      joined.push(piece);
+      ends.push(piece.end);
+    }
   }
-  const isKept = keptOf(joined);
-  const segments = joined
-    .filter((_, at) => isKept(at))
-    .map(({ rank, bound, name, start, end, span }): PathSegment => ({ rank, bound, name, start, end, span }));
-  const leftOut = joined.filter((_, at) => !isKept(at));
-  return { segments, leftOut: leftOut.length, leftOutTime: leftOut.reduce((sum, { start, end }) => sum + end - start, 0) };
+  const lengths = Float64Array.from(joined, ({ start }, at) => (ends[at] as number) - start);
+  const isKept = keptOf(lengths);
+  const segments: PathSegment[] = [];
+  let [leftOut, leftOutTime] = [0, 0];
+  for (const [at, { rank, bound, name, start, span }] of joined.entries()) {
+    const end = ends[at] as number;
+    if (isKept(at)) segments.push({ rank, bound, name, start, end, span });
+    else {
+      leftOut++;
+      leftOutTime += end - start;
+    }
+  }
+  return { segments, leftOut, leftOutTime };
 }
 
-function keptOf(all: readonly PathSegment[]): (at: number) => boolean {
-  if (all.length <= limits.gpuPathSegmentsMax) return () => true;
-  const longest = all.map((_, at) => at).sort((a, b) => lengthAt(all, b) - lengthAt(all, a) || a - b);
-  const kept = new Set(longest.slice(0, limits.gpuPathSegmentsMax));
+/** Whether the piece at a place is one of the longest. */
+function keptOf(lengths: Float64Array): (at: number) => boolean {
+  if (lengths.length <= limits.gpuPathSegmentsMax) return () => true;
+  const longest = Uint32Array.from(lengths.keys()).sort((a, b) => (lengths[b] as number) - (lengths[a] as number) || a - b);
+  const kept = new Set(longest.subarray(0, limits.gpuPathSegmentsMax));
   return (at) => kept.has(at);
 }
-
-const lengthAt = (all: readonly PathSegment[], at: number): number => (all[at]?.end ?? 0) - (all[at]?.start ?? 0);

@@ -75,10 +75,11 @@ class Parts {
 export function* pathWorth(options: WorthOptions): Generator<void, readonly PathWorth[]> {
   const parts = new Parts();
   const { graph, path } = options;
-  const { partOf, ...lagged } = yield* laggedGraph(options, parts);
+  const lagged = new PartedGraph(options, parts);
+  yield* lagged.filling();
   yield;
-  const whatIf = new WhatIf(lagged);
-  const onPath = timesOnPath(graph, path, partOf, parts.all.length);
+  const whatIf = new WhatIf(lagged.graph);
+  const onPath = timesOnPath(graph, path, lagged, parts.all.length);
   const heaviest = parts.all.flatMap(({ name }, part) => (name !== undefined && (onPath[part] as number) > 0 ? [part] : []));
   heaviest.sort((a, b) => (onPath[b] as number) - (onPath[a] as number));
   const wanted = heaviest
@@ -99,10 +100,10 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
 }
 
 /** Time on the path by part. */
-function timesOnPath(graph: PathGraph, path: readonly number[], partOf: (edge: number) => number, parts: number): Float64Array {
+function timesOnPath(graph: PathGraph, path: readonly number[], lagged: PartedGraph, parts: number): Float64Array {
   const onPath = new Float64Array(parts);
   for (const edge of path) {
-    const part = partOf(edge);
+    const part = lagged.partOf(edge);
     if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.weightOf(edge));
   }
   return onPath;
@@ -157,14 +158,9 @@ function addThreadStarts({ graph, paths, places }: WorthOptions, times: Float64A
     hosts[rank]?.push(place);
     if (hasEdge[place] === 0 && paths[rank]?.isBegin(graph.nodeAt(place)) === false) first[rank]?.push(place);
   }
-  const isBefore = (a: number, b: number): boolean => {
-    const timeA = times[a] as number;
-    const timeB = times[b] as number;
-    return timeA < timeB || (timeA === timeB && a < b);
-  };
   for (const [rank, places] of first.entries()) {
     places.sort((a, b) => (times[a] as number) - (times[b] as number));
-    const before = lastBefore(hosts[rank] as number[], places, isBefore);
+    const before = lastBefore(hosts[rank] as number[], places, times);
     for (const [at, place] of places.entries()) if (before[at] !== undefined) edges.add(before[at], place, 0, -1);
   }
 }
@@ -173,95 +169,135 @@ function addThreadStarts({ graph, paths, places }: WorthOptions, times: Float64A
 const scannedMax = 16;
 
 /** For each of `places`, in order, the last one of `all` before it. */
-function lastBefore(all: number[], places: readonly number[], isBefore: (a: number, b: number) => boolean): (number | undefined)[] {
-  if (places.length <= scannedMax) {
-    return places.map((place) => {
-      let last: number | undefined;
-      for (const one of all) if (isBefore(one, place) && (last === undefined || isBefore(last, one))) last = one;
-      return last;
-    });
-  }
-  const sorted = all.sort((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
+function lastBefore(all: number[], places: readonly number[], times: Float64Array): (number | undefined)[] {
+  if (places.length <= scannedMax) return places.map((place) => scanBefore(all, place, times));
+  const sorted = all.sort((a, b) => (times[a] as number) - (times[b] as number) || a - b);
   let at = 0;
   return places.map((place) => {
-    while (at < sorted.length && isBefore(sorted[at] as number, place)) at++;
+    while (at < sorted.length && isBefore(sorted[at] as number, place, times)) at++;
     return sorted[at - 1];
   });
 }
 
-interface PartedGraph extends LaggedGraph {
-  readonly partOf: (edge: number) => number;
+function scanBefore(all: readonly number[], place: number, times: Float64Array): number | undefined {
+  let last: number | undefined;
+  for (const one of all) if (isBefore(one, place, times) && (last === undefined || isBefore(last, one, times))) last = one;
+  return last;
+}
+
+function isBefore(a: number, b: number, times: Float64Array): boolean {
+  const timeA = times[a] as number;
+  const timeB = times[b] as number;
+  return timeA < timeB || (timeA === timeB && a < b);
 }
 
 /** Edges between two yields. */
 const edgesPerYield = 8192;
 
-function* laggedGraph(options: WorthOptions, parts: Parts): Generator<void, PartedGraph> {
-  const { graph, paths, ranks, matched, places } = options;
-  const { names } = (ranks[0] as RankOfPath).work;
-  const launches = paths.map((path) => path.launches());
-  const together = matched
-    .map((group) => group.filter(({ rank, row }) => paths[rank]?.has(row) === true))
-    .filter((inside) => inside.length > 1);
-  // Each place begins at most one thread.
-  const edgesMax = graph.edges + graph.nodes + sumOf(launches, ({ length }) => length) + sumOf(together, ({ length }) => 2 * length);
-  const edges = new LaggedEdges(edgesMax);
-  const times = new Float64Array(graph.nodes + together.length);
-  times.set(places.times);
-  const isEnd = new Uint8Array(times.length);
-  isEnd.set(places.isWork);
-  const partOf = (edge: number): number => {
+/** A path's graph with the lag and the part of each edge. Its loops are in methods: closures would be compiled anew for every path. */
+class PartedGraph {
+  readonly #options: WorthOptions;
+  readonly #parts: Parts;
+  readonly #launches: readonly (readonly (readonly [number, number])[])[];
+  /** Parts of the collectives that several ranks are in. */
+  readonly #together: readonly (readonly Part[])[];
+  readonly #edges: LaggedEdges;
+  readonly #times: Float64Array;
+  readonly #isEnd: Uint8Array;
+  /** By node: 1 for the end of such a part. */
+  readonly #isTogether: Uint8Array;
+
+  constructor(options: WorthOptions, parts: Parts) {
+    const { graph, paths, matched, places } = options;
+    this.#options = options;
+    this.#parts = parts;
+    this.#launches = paths.map((path) => path.launches());
+    this.#together = matched
+      .map((group) => group.filter(({ rank, row }) => paths[rank]?.has(row) === true))
+      .filter((inside) => inside.length > 1);
+    // Each place begins at most one thread.
+    const edgesMax =
+      graph.edges + graph.nodes + sumOf(this.#launches, ({ length }) => length) + sumOf(this.#together, ({ length }) => 2 * length);
+    this.#edges = new LaggedEdges(edgesMax);
+    this.#times = new Float64Array(graph.nodes + this.#together.length);
+    this.#times.set(places.times);
+    this.#isEnd = new Uint8Array(this.#times.length);
+    this.#isEnd.set(places.isWork);
+    this.#isTogether = new Uint8Array(graph.nodes);
+  }
+
+  get graph(): LaggedGraph {
+    return { times: this.#times, isEnd: this.#isEnd, ...this.#edges.columns };
+  }
+
+  /** Yields after every few thousand edges. */
+  *filling(): Generator<void, void> {
+    const { graph, paths } = this.#options;
+    for (const [index, inside] of this.#together.entries()) this.#addTogether(inside, graph.nodes + index);
+    for (let edge = 0; edge < graph.edges; edge += edgesPerYield) {
+      yield;
+      this.#addEdges(edge, Math.min(graph.edges, edge + edgesPerYield));
+    }
+    for (const [rank, path] of paths.entries()) this.#addLaunches(path, this.#launches[rank] ?? []);
+    addThreadStarts(this.#options, this.#times, this.#edges);
+  }
+
+  /** The part that an edge of the path's graph belongs to. */
+  partOf(edge: number): number {
+    const { graph, paths, ranks, places } = this.#options;
     const from = graph.fromOf(edge);
     const rank = places.ranks[from] as number;
     const path = paths[rank] as RankPath;
+    const { work } = ranks[rank] as RankOfPath;
     const bound = path.boundOf(edge);
-    if (bound === 'compute' || bound === 'communication') return parts.of(bound, names, path.nameOf(edge));
-    return bound === 'cpu' ? parts.of(bound, names, (ranks[rank] as RankOfPath).work.phaseAt(times[from] as number)) : parts.of(bound);
-  };
-  const isTogether = new Uint8Array(graph.nodes);
-  for (const [index, inside] of together.entries()) {
+    if (bound === 'compute' || bound === 'communication') return this.#parts.of(bound, work.names, path.nameOf(edge));
+    return bound === 'cpu' ? this.#parts.of(bound, work.names, work.phaseAt(this.#times[from] as number)) : this.#parts.of(bound);
+  }
+
+  /** Joins the parts of a collective at the node `allIn`, when the last rank is in. */
+  #addTogether(inside: readonly Part[], allIn: number): void {
+    const { graph, paths, ranks } = this.#options;
     const [first] = inside as [Part];
-    const { work } = (ranks[first.rank] as RankOfPath).work;
-    const part = parts.of('communication', names, work.columns.name[first.row] as number);
+    const { work, names } = (ranks[first.rank] as RankOfPath).work;
+    const part = this.#parts.of('communication', names, work.columns.name[first.row] as number);
     const begins = inside.map(({ rank, row }) => graph.placeOf((paths[rank] as RankPath).nodeOf(row)));
     const ends = inside.map(({ rank, row }) => graph.placeOf((paths[rank] as RankPath).nodeOf(row) + 1));
-    const allIn = graph.nodes + index;
+    const times = this.#times;
     times[allIn] = Math.max(...begins.map((begin) => times[begin] as number));
     for (const [at, begin] of begins.entries()) {
       const end = ends[at] as number;
-      edges.add(begin, allIn, 0, -1);
-      edges.add(allIn, end, (times[end] as number) - (times[allIn] as number), part);
-      isTogether[end] = 1;
+      this.#edges.add(begin, allIn, 0, -1);
+      this.#edges.add(allIn, end, (times[end] as number) - (times[allIn] as number), part);
+      this.#isTogether[end] = 1;
     }
   }
-  const { kernel, gap, launch } = edgeKindNumber;
-  const addEdges = (first: number, end: number): void => {
+
+  #addEdges(first: number, end: number): void {
+    const { graph } = this.#options;
+    const { kernel, gap, launch } = edgeKindNumber;
     for (let edge = first; edge < end; edge++) {
       const kind = graph.kindOf(edge);
       const to = graph.toOf(edge);
-      if (kind === kernel && isTogether[to] === 1) continue;
-      edges.add(graph.fromOf(edge), to, kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge)), partOf(edge));
+      if (kind === kernel && this.#isTogether[to] === 1) continue;
+      const lag = kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge));
+      this.#edges.add(graph.fromOf(edge), to, lag, this.partOf(edge));
     }
-  };
-  for (let edge = 0; edge < graph.edges; edge += edgesPerYield) {
-    yield;
-    addEdges(edge, Math.min(graph.edges, edge + edgesPerYield));
   }
-  // Work that now waits for other work would still have to wait for its launch.
-  const launching = parts.of('launch');
-  for (const [rank, path] of paths.entries()) {
+
+  /** Work that now waits for other work would still have to wait for its launch. */
+  #addLaunches(path: RankPath, launches: readonly (readonly [number, number])[]): void {
+    const { graph } = this.#options;
+    const launching = this.#parts.of('launch');
     let shortest = Number.POSITIVE_INFINITY;
-    for (const [call, begin] of launches[rank] ?? []) {
+    for (const [call, begin] of launches) {
       const delay = path.timeOf(begin) - path.timeOf(call);
       if (delay > 0) shortest = Math.min(shortest, delay);
     }
-    for (const [call, begin] of launches[rank] ?? []) {
+    for (const [call, begin] of launches) {
       const [a, b] = [graph.placeOf(call), graph.placeOf(begin)];
-      if (a >= 0 && b >= 0) edges.add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
+      if (a >= 0 && b >= 0) this.#edges.add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
     }
   }
-  addThreadStarts(options, times, edges);
-  return { partOf, times, isEnd, ...edges.columns };
 }
 
 const sumOf = <Of>(all: readonly Of[], size: (of: Of) => number): number => all.reduce((sum, of) => sum + size(of), 0);

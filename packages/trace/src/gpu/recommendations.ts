@@ -73,7 +73,8 @@ type Measured = Pick<GpuRank, 'devices' | 'idle' | 'kernels' | 'steps' | 'stepsL
 
 /** The shares of all rules on one rank. */
 export function ruleShares(work: RankWork, { devices, idle, kernels, steps, stepsLeftOut, totals }: Measured): RuleShares {
-  const plugin = pluginSteps(work, 'dataLoader');
+  const hasLoader = work.names.matching(dataLoaderName).includes(1);
+  const plugin = pluginSteps(work, hasLoader ? 'dataLoader' : 'communication');
   const length = plugin.reduce((sum, step) => sum + step.length, 0);
   const shareOf = (role: 'dataLoader' | 'communication'): number =>
     length > 0 ? plugin.reduce((sum, step) => sum + step[role], 0) / length : 0;

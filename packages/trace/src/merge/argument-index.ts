@@ -140,7 +140,7 @@ export class ArgumentIndex {
   }
 
   #countOf(table: TableName, row: number): number {
-    const given = this.#given.get(table);
+    const given = this.#given.size === 0 ? undefined : this.#given.get(table);
     return given === undefined || row + 1 >= given.firsts.length ? 0 : (given.firsts[row + 1] as number) - (given.firsts[row] as number);
   }
 

@@ -1,18 +1,17 @@
-import { type Batch, type BatchHeader, createEventTables, nanos, traceTime } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, createEventTables } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
-import type { RankClock } from '../align/clock-model.ts';
+import { ownClock } from '../align/clock-model.ts';
 import { argumentOf } from '../model/event-arguments.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
-import { EventReader } from './event-reader.ts';
+import { EventReader, rowsOf } from './event-reader.ts';
 
 /** `peerRank` and flow of a rank's part of `pp` number 3. */
 function partOf(rank: number, op: string, peer: number): { readonly peerRank: number; readonly flow: bigint | undefined } {
   const tables = createEventTables();
   tables.collectives.append({ start: 0, length: 5, track: 1, op: 1, group: 2, sequence: 3, bytes: 8, id: 0, parent: 0, state: 0, peer });
   const batch: Batch = { header: { rank } as BatchHeader, strings: ['', op, 'pp'], tables };
-  const clock: RankClock = { exact: nanos(0), toTrace: traceTime } as never;
   const reader = new EventReader();
-  reader.read(batch, 'collectives', 0, clock, new ArgumentIndex(batch, new Signatures()));
+  reader.read(rowsOf(batch, 'collectives', ownClock, new ArgumentIndex(batch, new Signatures())), 0);
   return { peerRank: reader.event.peerRank, flow: reader.event.flow };
 }
 
@@ -32,7 +31,7 @@ it('sums the rows of a step’s phases that have one name', () => {
   for (const length of [7, 5]) tables.phases.append({ step: 4, name: 1, length, calls: 1 });
   const batch: Batch = { header: { rank: 0 } as BatchHeader, strings: ['', 'forward'], tables };
   const reader = new EventReader();
-  reader.read(batch, 'steps', 0, { exact: nanos(0), toTrace: traceTime } as never, new ArgumentIndex(batch, new Signatures()));
+  reader.read(rowsOf(batch, 'steps', ownClock, new ArgumentIndex(batch, new Signatures())), 0);
   expect([...(reader.event.phases ?? [])]).toEqual([['forward', 12]]);
 });
 
@@ -48,8 +47,7 @@ it('gives one argument as the map of all has it', () => {
   const batch: Batch = { header: { rank: 0 } as BatchHeader, strings, tables };
   const reader = new EventReader();
   const seen = [0, 1, 2].map((row) => {
-    const read = () =>
-      reader.read(batch, 'spans', row, { exact: nanos(0), toTrace: traceTime } as never, new ArgumentIndex(batch, new Signatures()));
+    const read = () => reader.read(rowsOf(batch, 'spans', ownClock, new ArgumentIndex(batch, new Signatures())), row);
     read();
     const one = ['Input Dims', 'stream', 'Sequence number', 'note', 'none'].map((key) => argumentOf(reader.event, key));
     read();

@@ -1,6 +1,6 @@
 // One row of a batch → one event in trace time. The event object is reused for every row: a merge of millions allocates none.
 
-import { type Batch, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type Batch, type Columns, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { onAxis, type RankClock } from '../align/clock-model.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import { phasesOfSteps } from '../steps/batch-steps.ts';
@@ -11,6 +11,26 @@ export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'coll
 
 /** The tables with events as rows, in schema order. */
 export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
+
+/** The kind of a table's events. */
+export const kindOfTable: Readonly<Record<EventTableName, TraceEvent['kind']>> = {
+  ...{ spans: 'span', instants: 'instant', counters: 'counter', steps: 'step', collectives: 'collective', rpcs: 'rpc', memory: 'instant' },
+};
+
+/** Rows of one table of a batch. */
+export interface BatchRows {
+  readonly batch: Batch;
+  readonly strings: readonly string[];
+  readonly table: EventTableName;
+  /** The columns of that table. */
+  readonly columns: Columns<EventTableName>;
+  readonly arguments: ArgumentIndex;
+  readonly clock: RankClock;
+}
+
+export function rowsOf(batch: Batch, table: EventTableName, clock: RankClock, args: ArgumentIndex): BatchRows {
+  return { batch, strings: batch.strings, table, columns: batch.tables[table].columns, arguments: args, clock };
+}
 
 class MutableEvent implements TraceEvent {
   kind: TraceEvent['kind'] = 'span';
@@ -66,74 +86,69 @@ const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanStat
 
 export class EventReader {
   readonly event = new MutableEvent(this);
-  /** Where the event's arguments are, until they are read. */
-  #unread: ArgumentIndex | undefined;
-  #batch: Batch | undefined;
-  #table: EventTableName = 'spans';
+  /** Where the event was read. */
+  #rows: BatchRows | undefined;
   #row = 0;
+  /** Its arguments, once they are read. */
   #read: TraceEvent['arguments'];
+  #isRead = false;
   /** Phases by step, per batch: batches of many ranks take turns. */
   readonly #phases = new WeakMap<Batch, ReadonlyMap<number, ReadonlyMap<string, Nanos>>>();
 
   /** Fills `event` from a row, except for its lane. */
-  read(batch: Batch, name: EventTableName, row: number, clock: RankClock, args: ArgumentIndex): void {
+  read(rows: BatchRows, row: number): void {
     const { event } = this;
+    const { strings, table } = rows;
     if (event.kind !== 'span') this.#reset();
-    const { strings } = batch;
-    this.#unread = args;
-    this.#batch = batch;
-    this.#table = name;
+    this.#rows = rows;
     this.#row = row;
-    if (name === 'spans') {
-      const { columns } = batch.tables.spans;
-      this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+    this.#isRead = false;
+    if (table === 'spans') {
+      const columns = rows.columns as Columns<'spans'>;
+      this.#place(columns, row, rows.clock);
       event.name = strings[columns.name[row] as number] as string;
       event.category = strings[columns.category[row] as number] as string;
       event.isAsync = columns.id[row] !== 0;
       return;
     }
     this.#reset();
-    switch (name) {
+    event.kind = kindOfTable[table];
+    switch (table) {
       case 'instants': {
-        const { columns } = batch.tables.instants;
-        event.kind = 'instant';
-        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        const columns = rows.columns as Columns<'instants'>;
+        this.#placeWhole(columns.time[row] as number, 0, rows.clock);
         event.name = strings[columns.name[row] as number] as string;
         event.category = strings[columns.category[row] as number] as string;
         return;
       }
       case 'memory': {
-        const { columns } = batch.tables.memory;
+        const columns = rows.columns as Columns<'memory'>;
         const category = strings[columns.category[row] as number] as string;
-        event.kind = 'instant';
-        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        this.#placeWhole(columns.time[row] as number, 0, rows.clock);
         event.name = category === '' ? '[memory]' : '[memory category]';
         event.category = 'cpu_instant_event';
         return;
       }
       case 'counters': {
-        const { columns } = batch.tables.counters;
-        event.kind = 'counter';
-        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        const columns = rows.columns as Columns<'counters'>;
+        this.#placeWhole(columns.time[row] as number, 0, rows.clock);
         event.name = strings[columns.name[row] as number] as string;
         event.unit = strings[columns.unit[row] as number] as string;
         event.value = columns.value[row] as number;
         return;
       }
       case 'steps': {
-        const { columns } = batch.tables.steps;
-        event.kind = 'step';
-        this.#place(columns.start[row] as number, columns.length[row] as number, spanState.whole, clock);
+        const columns = rows.columns as Columns<'steps'>;
+        this.#placeWhole(columns.start[row] as number, columns.length[row] as number, rows.clock);
         event.step = columns.step[row] as number;
         event.name = `ProfilerStep#${event.step}`;
         event.overhead = nanos(columns.overhead[row] as number);
-        event.phases = this.#phasesOfStep(batch, event.step);
+        event.phases = this.#phasesOfStep(rows.batch, event.step);
         return;
       }
       case 'collectives': {
-        const { columns } = batch.tables.collectives;
-        event.kind = 'collective';
-        this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+        const columns = rows.columns as Columns<'collectives'>;
+        this.#place(columns, row, rows.clock);
         event.name = strings[columns.op[row] as number] as string;
         event.category = 'collective';
         event.group = strings[columns.group[row] as number] as string;
@@ -141,14 +156,13 @@ export class EventReader {
         event.bytes = columns.bytes[row] as number;
         event.isAsync = columns.id[row] !== 0;
         event.peerRank = (columns.peer[row] as number) - 1;
-        const pair = pairOf(batch.header.rank, event.peerRank, event.name);
+        const pair = pairOf(rows.batch.header.rank, event.peerRank, event.name);
         event.flow = collectiveFlow(event.group, event.sequence, pair);
         return;
       }
       case 'rpcs': {
-        const { columns } = batch.tables.rpcs;
-        event.kind = 'rpc';
-        this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+        const columns = rows.columns as Columns<'rpcs'>;
+        this.#place(columns, row, rows.clock);
         event.name = strings[columns.method[row] as number] as string;
         event.category = 'rpc';
         event.side = strings[columns.side[row] as number] as string;
@@ -167,22 +181,28 @@ export class EventReader {
 
   /** Arguments of the event that was read last. */
   get arguments(): TraceEvent['arguments'] {
-    const [args, batch] = [this.#unread, this.#batch];
-    if (args === undefined || batch === undefined) return this.#read;
-    this.#unread = undefined;
-    this.#read = this.#table === 'memory' ? memoryArguments(batch, this.#row) : args.of(this.#table, this.#row);
+    const rows = this.#rows;
+    if (this.#isRead || rows === undefined) return this.#read;
+    this.#isRead = true;
+    this.#read = rows.table === 'memory' ? memoryArguments(rows.batch, this.#row) : rows.arguments.of(rows.table, this.#row);
     return this.#read;
   }
 
   /** One argument of that event. */
   argument(key: string): string | number | undefined {
-    if (this.#unread === undefined || this.#table === 'memory') return this.arguments?.get(key);
-    return this.#unread.value(this.#table, this.#row, key);
+    const rows = this.#rows;
+    if (this.#isRead || rows === undefined || rows.table === 'memory') return this.arguments?.get(key);
+    return rows.arguments.value(rows.table, this.#row, key);
   }
 
-  #place(start: number, length: number, state: number, clock: RankClock): void {
+  #place({ start, length, state }: Columns<'spans' | 'collectives' | 'rpcs'>, row: number, clock: RankClock): void {
+    this.#placeWhole(start[row] as number, length[row] as number, clock);
+    if (state[row] !== spanState.whole) this.event.state = states[state[row] as 0 | 1 | 2] ?? 'whole';
+  }
+
+  #placeWhole(start: number, length: number, clock: RankClock): void {
     const { event } = this;
-    event.state = states[state as 0 | 1 | 2] ?? 'whole';
+    event.state = 'whole';
     event.start = onAxis(clock, start);
     event.length = nanos(clock.exact === undefined ? onAxis(clock, start + length) - event.start : length);
   }

@@ -13,35 +13,79 @@
 // time is written at once and counted `late`.
 // Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
 
-import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
-import type { RankClock } from '../align/clock-model.ts';
+import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
+import { onAxis, type RankClock } from '../align/clock-model.ts';
 import { type LanePlace, Lanes } from '../model/lanes.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
-import { EventReader, type EventTableName, eventTables } from './event-reader.ts';
+import { type BatchRows, EventReader, type EventTableName, eventTables, kindOfTable, rowsOf } from './event-reader.ts';
 import { Horizons } from './horizons.ts';
+import { RunHeap } from './run-heap.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';
 
 /** Rows of one table that are emitted one after the other, in order of key. */
-interface Run {
-  readonly member: Member;
+class Run implements BatchRows {
   readonly batch: Batch;
+  readonly strings: readonly string[];
   readonly table: EventTableName;
+  readonly columns: BatchRows['columns'];
   readonly arguments: ArgumentIndex;
+  readonly clock: RankClock;
+  readonly member: Member;
   /** Each row's key on its rank's clock. */
   readonly keys: Float64Array;
   readonly order: Uint32Array | undefined;
   readonly serial: number;
   index: number;
   readonly end: number;
-  /** Trace time of the row at `index`. */
-  key: number;
+  /** The row at `index`, and its trace time. */
+  row = 0;
+  key = Number.NaN;
+  /** Events written so far. */
+  emitted = 0;
   /** The lanes of `track`, found for an earlier row. */
-  track: number;
+  track = -1;
   lanes: Lanes | undefined;
+
+  constructor(
+    { batch, strings, table, columns, arguments: args, clock }: BatchRows,
+    about: Pick<Run, 'member' | 'keys' | 'order' | 'serial' | 'index' | 'end'>,
+  ) {
+    this.batch = batch;
+    this.strings = strings;
+    this.table = table;
+    this.columns = columns;
+    this.arguments = args;
+    this.clock = clock;
+    this.member = about.member;
+    this.keys = about.keys;
+    this.order = about.order;
+    this.serial = about.serial;
+    this.index = about.index;
+    this.end = about.end;
+    this.lanes = undefined;
+    this.moveTo(this.index);
+  }
+
+  /** Takes the row at `index`; behind the last one, none. */
+  moveTo(index: number): void {
+    this.index = index;
+    if (index >= this.end) return;
+    this.row = this.order === undefined ? index : (this.order[index] as number);
+    this.key = onAxis(this.clock, this.keys[this.row] as number);
+  }
+
+  /** Rows of the run before a time of the trace. */
+  countBelow(time: number): number {
+    const { index } = this;
+    let count = 0;
+    for (; this.index < this.end; this.moveTo(this.index + 1)) if (this.key < time) count++;
+    this.moveTo(index);
+    return count;
+  }
 }
 
 /** A span announced as open and not yet closed. */
@@ -70,6 +114,7 @@ interface Member {
   crowded: number;
   /** Arguments dropped beyond those that one event may have. */
   argumentsLeftOut: number;
+  /** Emitted events of all runs that have ended. */
   readonly counts: Record<TraceEvent['kind'], number>;
 }
 
@@ -84,7 +129,7 @@ export class BatchMerger {
   readonly #members: Member[] = [];
   /** Per member: trace time before which nothing will come. */
   readonly #horizons = new Horizons();
-  readonly #heap: Run[] = [];
+  readonly #heap = new RunHeap<Run>(isAhead);
   readonly #reader = new EventReader();
   readonly #names = new CanonicalNames();
   readonly #signatures = new Signatures();
@@ -103,7 +148,6 @@ export class BatchMerger {
    * so a span that they announce as open may already be emitted, or be over.
    */
   add(process: TraceProcess, clock: RankClock, heldBack = false): number {
-    const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
     this.#members.push({
       process,
       clock,
@@ -116,7 +160,7 @@ export class BatchMerger {
       late: 0,
       crowded: 0,
       argumentsLeftOut: 0,
-      counts,
+      counts: { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
     });
     return this.#horizons.add();
   }
@@ -169,24 +213,23 @@ export class BatchMerger {
     const heap = this.#heap;
     let left = count;
     let reached = this.#horizon;
-    let run = heap[0];
+    let run = heap.first;
     while (run !== undefined && run.key < horizon && left > 0) {
       // As long as the run stays clearly ahead of the next ones, the heap is not needed.
-      const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
+      const bound = Math.min(horizon, heap.nextKey);
       const from = run.index;
       do {
         reached = run.key;
         left -= this.#emit(run);
-        run.index++;
-        if (run.index < run.end) locate(run);
+        run.moveTo(run.index + 1);
       } while (run.index < run.end && left > 0 && run.key < bound);
       this.#waiting -= run.index - from;
-      if (run.index === run.end) {
-        const last = heap.pop() as Run;
-        if (heap.length > 0) heap[0] = last;
+      if (run.index < run.end) heap.settle();
+      else {
+        run.member.counts[kindOfTable[run.table]] += run.emitted;
+        heap.shift();
       }
-      if (heap.length > 0) siftDown(heap, 0);
-      run = heap[0];
+      run = heap.first;
     }
     this.#horizon = Math.max(this.#horizon, reached);
     return run !== undefined && run.key < horizon;
@@ -251,59 +294,47 @@ export class BatchMerger {
   }
 
   #addRuns(member: Member, batch: Batch, name: EventTableName, args: ArgumentIndex): void {
-    const rows = batch.tables[name].length;
-    if (rows === 0) return;
-    this.#waiting += rows;
+    const { length } = batch.tables[name];
+    if (length === 0) return;
+    this.#waiting += length;
+    const rows = rowsOf(batch, name, member.clock, args);
     const keys = rowKeys(batch, name);
-    const bounds = ascendingRuns(keys, rows);
+    const bounds = ascendingRuns(keys, length);
     // Rows in no order (from another client) are sorted here instead of becoming thousands of runs.
-    const order = bounds.length > 64 ? sortedRows(keys, rows) : undefined;
-    const ends = order === undefined ? bounds : [rows];
+    const order = bounds.length > 64 ? sortedRows(keys, length) : undefined;
+    const ends = order === undefined ? bounds : [length];
     let from = 0;
     for (const end of ends) {
-      const run: Run = {
-        member,
-        batch,
-        table: name,
-        arguments: args,
-        keys,
-        order,
-        serial: this.#serial++,
-        index: from,
-        end,
-        key: 0,
-        track: -1,
-        lanes: undefined,
-      };
+      const run = new Run(rows, { member, keys, order, serial: this.#serial++, index: from, end });
       from = end;
-      locate(run);
-      if (run.key < this.#horizon) member.late += countBelow(run, this.#horizon);
+      if (run.key < this.#horizon) member.late += run.countBelow(this.#horizon);
       this.#heap.push(run);
-      siftUp(this.#heap, this.#heap.length - 1);
     }
   }
 
   /** Writes the row at `index`; returns its cost in the slice. */
   #emit(run: Run): number {
-    const row = rowOf(run);
-    const { member, table: name } = run;
+    const { member, table: name, row } = run;
     const event = this.#reader.event;
-    this.#reader.read(run.batch, name, row, member.clock, run.arguments);
-    if (name === 'steps') {
+    this.#reader.read(run, row);
+    if (name === 'spans') {
+      if (!this.#placeSpan(run, name, row)) return 1;
+    } else if (name === 'steps') {
       event.lane = member.steps ??= this.#createLane(member, { kind: 'steps', name: 'ProfilerSteps' });
     } else if (name === 'counters') {
       event.lane = this.#counterLane(member, event.name, event.unit);
     } else if (name === 'instants' || name === 'memory') {
-      event.lane = this.#lanesOf(run, run.batch.tables[name].columns.track[row] as number).first;
+      event.lane = this.#lanesOf(run, (run.columns as Columns<'instants' | 'memory'>).track[row] as number).first;
     } else if (!this.#placeSpan(run, name, row)) return 1;
-    member.counts[event.kind]++;
+    // A span's `close` was counted at its `open`.
+    if (event.state !== 'close') run.emitted++;
     this.#sink.event(event);
     return 1 + run.arguments.sizeOf(name, row);
   }
 
   /** Finds the lane of a span; false when there is nothing to write. */
   #placeSpan(run: Run, name: SpanTableName, row: number): boolean {
-    const { columns } = run.batch.tables[name] as EventTable<SpanTableName>;
+    const columns = run.columns as Columns<SpanTableName>;
     const state = columns.state[row] as number;
     const event = this.#reader.event;
     if (state === spent) return false;
@@ -317,8 +348,6 @@ export class BatchMerger {
       member.open.delete(key);
       if (open?.placed === undefined) return false;
       event.lane = open.placed.lane;
-      // Counted at its `open`.
-      member.counts[event.kind]--;
       return true;
     }
     const placed = this.#lanesOf(run, track).placeOpen(event.start, id !== 0);
@@ -425,70 +454,21 @@ function sortedRows(keys: Float64Array, rows: number): Uint32Array {
   return order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || a - b);
 }
 
-/** The current row of a run. */
-const rowOf = (run: Run): number => (run.order === undefined ? run.index : (run.order[run.index] as number));
-
-/** Sets a run's key from its current row. */
-function locate(run: Run): void {
-  const { clock } = run.member;
-  const time = run.keys[rowOf(run)] as number;
-  run.key = clock.exact === undefined ? clock.toTrace(time) : time + clock.exact;
-}
-
 /** Order among rows of one key: ends first, then the longer, which is the parent. */
 function rankAtKey(run: Run): number {
   if (run.table === 'instants' || run.table === 'memory' || run.table === 'counters') return 0;
-  const { columns } = run.batch.tables[run.table] as EventTable<SpanTableName>;
-  const row = rowOf(run);
+  const columns = run.columns as Columns<SpanTableName>;
+  const { row } = run;
   if (run.table === 'steps' || columns.state[row] === spanState.close) return Number.POSITIVE_INFINITY;
   return columns.length[row] as number;
 }
 
-function countBelow(run: Run, horizon: number): number {
-  let count = 0;
-  const from = run.index;
-  for (; run.index < run.end; run.index++) {
-    locate(run);
-    if (run.key < horizon) count++;
-  }
-  run.index = from;
-  locate(run);
-  return count;
-}
-
+/** Order of runs of one key. */
 function isAhead(a: Run, b: Run): boolean {
-  if (a.key !== b.key) return a.key < b.key;
   const [rankA, rankB] = [rankAtKey(a), rankAtKey(b)];
   if (rankA !== rankB) return rankA > rankB;
   if (a.member !== b.member) return a.member.process.index < b.member.process.index;
   if (a.batch !== b.batch) return a.batch.header.sequence < b.batch.header.sequence;
   if (a.table !== b.table) return tableNames.indexOf(a.table) < tableNames.indexOf(b.table);
   return a.serial < b.serial;
-}
-
-function siftUp(heap: Run[], from: number): void {
-  const run = heap[from] as Run;
-  let at = from;
-  while (at > 0) {
-    const parent = (at - 1) >> 1;
-    const above = heap[parent] as Run;
-    if (!isAhead(run, above)) break;
-    heap[at] = above;
-    at = parent;
-  }
-  heap[at] = run;
-}
-
-function siftDown(heap: Run[], from: number): void {
-  const run = heap[from] as Run;
-  let at = from;
-  for (;;) {
-    let child = 2 * at + 1;
-    if (child >= heap.length) break;
-    if (child + 1 < heap.length && isAhead(heap[child + 1] as Run, heap[child] as Run)) child++;
-    if (!isAhead(heap[child] as Run, run)) break;
-    heap[at] = heap[child] as Run;
-    at = child;
-  }
-  heap[at] = run;
 }

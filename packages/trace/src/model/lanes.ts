@@ -38,9 +38,10 @@ export interface LanePlace {
   setEnd(end: number): void;
 }
 
-/** One line: the spans that run on it now, outermost first, as two stacks of numbers. An end is Infinity while unknown. */
+/** One line: the spans that run on it now, outermost first, as two stacks of numbers that keep their room. An end is Infinity while unknown. */
 class FilledLane {
   readonly lane: TraceLane;
+  depth = 0;
   readonly starts: number[] = [];
   readonly ends: number[] = [];
 
@@ -75,7 +76,7 @@ export class Lanes {
     const filled = this.#push(start, Number.POSITIVE_INFINITY, alone);
     if (filled === undefined) return undefined;
     // A span without an end never leaves the stack, so its place stays valid until the end is set.
-    const at = filled.ends.length - 1;
+    const at = filled.depth - 1;
     return {
       lane: filled.lane,
       setEnd: (end) => {
@@ -89,12 +90,8 @@ export class Lanes {
     let bestStart = Number.NEGATIVE_INFINITY;
     for (const filled of this.#lanes) {
       const { starts, ends } = filled;
-      let top = ends.length - 1;
-      while (top >= 0 && (ends[top] as number) <= start) {
-        ends.pop();
-        starts.pop();
-        top--;
-      }
+      while (filled.depth > 0 && (ends[filled.depth - 1] as number) <= start) filled.depth--;
+      const top = filled.depth - 1;
       if (top < 0) best ??= filled;
       else if (!alone && (ends[top] as number) >= end && (starts[top] as number) > bestStart) {
         best = filled;
@@ -103,8 +100,8 @@ export class Lanes {
     }
     if (best === undefined && this.#lanes.length >= limits.lanesPerTrackMax) return undefined;
     best ??= this.#add();
-    best.starts.push(start);
-    best.ends.push(end);
+    best.starts[best.depth] = start;
+    best.ends[best.depth++] = end;
     return best;
   }
 

@@ -69,6 +69,11 @@ export class KinetoPiece {
     return this.#key(kind, this.rowOf(kind, item));
   }
 
+  /** Row of an event, as nearly all items are; −1 for any other. */
+  eventOf(item: number): number {
+    return item < this.table.events.length ? item : -1;
+  }
+
   kindOf(item: number): ItemKind {
     let kind = itemKinds.length - 1;
     while (item < (this.#firsts[kind] as number)) kind--;

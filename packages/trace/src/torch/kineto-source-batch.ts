@@ -5,7 +5,6 @@ import type { ClockSample } from '../align/clock-evidence.ts';
 import type { StringTable } from '../model/string-table.ts';
 import type { KinetoPiece } from './kineto-piece.ts';
 import type { SourceTrack } from './kineto-source-tracks.ts';
-import { itemKinds } from './kineto-tally.ts';
 
 /** Strings of one batch; index 0 is ''. */
 class BatchStrings {
@@ -47,8 +46,7 @@ const recordedKeys: ReadonlySet<string> = new Set([
 /** Marks an asynchronous span by any number but 0. */
 const asyncId = (isAsync: Uint8Array, event: number): number => (isAsync[event] === 1 ? event + 1 : 0);
 
-const tableNumbers: ReadonlyMap<TableName, number> = new Map(tableNames.map((name, number) => [name, number]));
-const tableNumber = (name: TableName): number => tableNumbers.get(name) as number;
+const tableNumber = Object.fromEntries(tableNames.map((name, number) => [name, number])) as Readonly<Record<TableName, number>>;
 
 /** Builds the tables of one batch: call `add` for each run of items, then `finish`. */
 export class KinetoBatch {
@@ -100,19 +98,23 @@ export class KinetoBatch {
     if (!itemTables.some((name) => this.wants(name))) return;
     // Without spans most items need no work; the collectives are read alone this way.
     const onlyCollectives = !itemTables.some((name) => name !== 'collectives' && this.wants(name));
-    if (this.wants('spans')) this.#makeRoom(piece, from, until);
+    const wantsSpans = this.wants('spans');
+    if (wantsSpans) this.#makeRoom(piece, from, until);
     for (let place = from; place < until; place++) {
       const item = piece.order[place] as number;
+      const event = piece.eventOf(item);
+      if (event >= 0) {
+        const collective = piece.collectiveOf(event);
+        if (collective >= 0) this.#addCollective(piece, event, collective, shift, tracks);
+        else if (onlyCollectives) continue;
+        else if (piece.stepOf(event) >= 0) this.#addStep(piece, event, shift, tracks);
+        else if (wantsSpans) this.#addSpan(piece, event, shift, tracks);
+        continue;
+      }
+      if (onlyCollectives) continue;
       const kind = piece.kindOf(item);
       const row = piece.rowOf(kind, item);
-      if (kind === 'events') {
-        const collective = piece.collectiveOf(row);
-        if (collective >= 0) this.#addCollective(piece, row, collective, shift, tracks);
-        else if (onlyCollectives) continue;
-        else if (piece.stepOf(row) >= 0) this.#addStep(piece, row, shift, tracks);
-        else if (this.wants('spans')) this.#addSpan(piece, row, shift, tracks);
-      } else if (onlyCollectives) continue;
-      else if (kind === 'memory') this.#addMemory(piece, row, shift, tracks);
+      if (kind === 'memory') this.#addMemory(piece, row, shift, tracks);
       else if (kind === 'memoryCategories') this.#addMemoryCategory(piece, row, shift);
       else if (kind === 'instants') this.#addInstant(piece, row, shift, tracks);
       else this.#addCounter(piece, row, shift, tracks);
@@ -126,7 +128,7 @@ export class KinetoBatch {
   /** Reserves room in the columns up front: nearly all items are spans. */
   #makeRoom(piece: KinetoPiece, from: number, until: number): void {
     let spans = 0;
-    for (let place = from; place < until; place++) if (piece.kindOf(piece.order[place] as number) === itemKinds[0]) spans++;
+    for (let place = from; place < until; place++) if (piece.eventOf(piece.order[place] as number) >= 0) spans++;
     const tables = this.#tables as { -readonly [N in TableName]: EventTable<N> };
     if (tables.spans.length > 0 || tables.numberArguments.length > 0) return;
     tables.spans = new EventTable('spans', spans);
@@ -166,6 +168,7 @@ export class KinetoBatch {
       made.stack[op] = this.#strings.indexOf(strings, stack);
       ops.length = op + 1;
     }
+    if (!this.wants('numberArguments')) return;
     if (sequence === 0) this.#number('spans', row, 'Sequence number', 0);
     this.#addLinks(piece, event, 'spans', row);
   }
@@ -307,7 +310,7 @@ export class KinetoBatch {
     const at = table.length;
     if (at === table.columns.row.length) table.grow();
     const { columns } = table;
-    columns.table[at] = tableNumber(owner);
+    columns.table[at] = tableNumber[owner];
     columns.row[at] = row;
     columns.key[at] = this.#text(key);
     columns.value[at] = value;
@@ -316,7 +319,7 @@ export class KinetoBatch {
 
   #string(owner: TableName, row: number, key: string, value: string): void {
     if (this.wants(owner))
-      this.#append('stringArguments', { table: tableNumber(owner), row, key: this.#text(key), value: this.#text(value) });
+      this.#append('stringArguments', { table: tableNumber[owner], row, key: this.#text(key), value: this.#text(value) });
   }
 
   /** Events share most signatures: each is looked up by its number, and made a text once. */
