@@ -121,6 +121,7 @@ static _Atomic uint32_t next_slot;
 /* Guards what follows; taken by init and by a fork. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static bool was_tried;
+static bool is_crowded; /* and the log says so */
 static bool is_fork_handled;
 static uint32_t communicators; /* ever; the number of the latest group row */
 
@@ -511,7 +512,7 @@ static void after_fork_in_parent(void) { pthread_mutex_unlock(&opening); }
 static void after_fork_in_child(void) {
   struct rt_ring *ring = atomic_exchange(&the_ring, NULL);
   if (ring != NULL) rt_ring_forget(ring);
-  was_tried = false;
+  was_tried = is_crowded = false;
   pthread_mutex_unlock(&opening);
 }
 
@@ -570,8 +571,11 @@ static nccl_result init(int version, void **handle, int *mask, uint64_t communic
     *mask = 0;
   } else if (index == CONTEXTS) {
     // NCCL has one mask for all communicators: it stays as it is, and this one's events have no context.
-    snprintf(complaint, sizeof complaint, "collectives of more than %d communicators at a time are not recorded", CONTEXTS);
-    rt_ring_state(ring, RT_STATE_RECORDING, complaint);
+    if (!is_crowded) {
+      is_crowded = true;
+      snprintf(complaint, sizeof complaint, "collectives of more than %d communicators at a time are not recorded", CONTEXTS);
+      rt_ring_state(ring, RT_STATE_RECORDING, complaint);
+    }
   } else {
     const char *problem = NULL;
     struct context *context = &contexts[index];
