@@ -256,7 +256,11 @@ static void start_task(struct rt_ring *ring, void *context_handle, void **handle
   unlock(&context->lock);
   if (group == 0) return; // The ring is full, and has counted it.
 
-  uint32_t name = rt_ring_name(ring, event->function);
+  // Those of the copy engine have a sequence of their own, so a name of their own, too.
+  char of_copy_engine[64];
+  bool is_copied = event->type == NCCL_EVENT_CE_COLL;
+  if (is_copied) snprintf(of_copy_engine, sizeof of_copy_engine, "%s by copy engine", event->function);
+  uint32_t name = rt_ring_name(ring, is_copied ? of_copy_engine : event->function);
   bool is_p2p = event->type == NCCL_EVENT_P2P;
   void *taken;
   struct slot *slot = take_slot(ring, SLOT_TASK, context_handle, &taken);
@@ -269,7 +273,7 @@ static void start_task(struct rt_ring *ring, void *context_handle, void **handle
   task->name = name;
   task->peer = is_p2p && event->peer >= 0 && event->peer < NO_PEER ? (uint16_t)event->peer : NO_PEER;
   task->detail = is_p2p ? RT_COLLECTIVE_P2P : 0;
-  task->has_children = event->type != NCCL_EVENT_CE_COLL && (mask & (NCCL_EVENT_KERNEL_CHANNEL | NCCL_EVENT_PROXY_OP)) != 0;
+  task->has_children = !is_copied && (mask & (NCCL_EVENT_KERNEL_CHANNEL | NCCL_EVENT_PROXY_OP)) != 0;
   task->channels = (mask & NCCL_EVENT_KERNEL_CHANNEL) != 0 ? event->channels : 0;
   unlock(&slot->lock);
   *handle = taken;

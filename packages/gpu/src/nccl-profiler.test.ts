@@ -216,6 +216,12 @@ describe.skipIf(!hasCompiler)('the profiler plugin of NCCL', { timeout: 300_000 
     },
   );
 
+  test('writes collectives of the copy engine where they are asked for', () => {
+    const run = play('addresses', 6, 'legal 2 50', { RANKTRACE_NCCL_MASK: 'coll,p2p,ce' });
+    expectPlayed(run, 6, false);
+    expect(run.lines.some(({ name }) => name === 'ReduceScatter by copy engine')).toBe(true);
+  });
+
   test.each([1, 3, 6])('keeps collectives of eight threads apart, without a data race (version %i)', (version) => {
     expectPlayed(play('threads', version, 'legal 8 60', all), version, true);
   });
@@ -232,6 +238,15 @@ describe.skipIf(!hasCompiler)('the profiler plugin of NCCL', { timeout: 300_000 
       expect(name).toMatch(/^[A-Z]\w+$/);
     }
   });
+
+  test.each(versions.flatMap((version) => ['coll,p2p', 'coll,p2p,proxy'].map((mask) => ({ version, mask }))))(
+    'ignores and counts each wrong call: version $version, mask $mask',
+    ({ version, mask }) => {
+      const { lines, ring } = play('addresses', version, 'misuse', { RANKTRACE_NCCL_MASK: mask });
+      expect(ring).toMatchObject({ unknownRecords: lines[0]?.unknown, droppedRecords: lines[0]?.dropped });
+      if (mask.includes('proxy')) expect(ring?.collectives.map(({ detail }) => detail)).toEqual([enqueued, ran]);
+    },
+  );
 
   test.each([1, 6])('leaves the ring of its parent alone in a child of a fork, which has its own (version %i)', (version) => {
     const { lines, rings, ring } = play('addresses', version, 'fork');

@@ -2,6 +2,7 @@
 //
 //   nccl-harness LIBRARY VERSION legal THREADS COLLECTIVES   each thread has two communicators; prints a line of JSON for each collective that it played
 //   nccl-harness LIBRARY VERSION hostile THREADS CALLS SEED  each thread calls anything with any handle, in any order
+//   nccl-harness LIBRARY VERSION misuse                      one wrong call after the other; prints how many of them the plugin must have counted
 //   nccl-harness LIBRARY VERSION fork                        a child that NCCL did not ask for, with its parent's handles; then a communicator of its own
 //   nccl-harness LIBRARY VERSION crowd                       more communicators and events than the plugin holds
 //   nccl-harness LIBRARY VERSION reload                      the last communicator ends, the plugin is closed and loaded again
@@ -193,9 +194,9 @@ static void play(void *context, int mask, const struct played *of) {
   }
   pthread_mutex_lock(&printing);
   printf(
-    "{\"communicator\":\"%llx\",\"group\":\"%s\",\"rank\":%d,\"name\":\"%s\",\"p2p\":%s,\"sequence\":%llu,\"bytes\":%llu,\"peer\":%d,"
+    "{\"communicator\":\"%llx\",\"group\":\"%s\",\"rank\":%d,\"name\":\"%s%s\",\"p2p\":%s,\"sequence\":%llu,\"bytes\":%llu,\"peer\":%d,"
     "\"before\":%llu,\"after\":%llu,\"ranStart\":%llu,\"ranEnd\":%llu}\n",
-    (unsigned long long)of->communicator, of->communicator_name, of->rank, functions[of->function], of->type == NCCL_EVENT_P2P ? "true" : "false",
+    (unsigned long long)of->communicator, of->communicator_name, of->rank, functions[of->function], of->type == NCCL_EVENT_CE_COLL ? " by copy engine" : "", of->type == NCCL_EVENT_P2P ? "true" : "false",
     (unsigned long long)of->sequence, (unsigned long long)(of->count * (uint64_t)data_type_bytes[of->data_type]), of->peer, (unsigned long long)before,
     (unsigned long long)after, (unsigned long long)ran_start, (unsigned long long)ran_end
   );
@@ -216,9 +217,9 @@ static void *play_legal(void *argument) {
   }
   for (int i = 0; i < player->collectives; i++) {
     int of = i % 2;
-    bool is_p2p = i % 5 == 4;
+    bool is_p2p = i % 5 == 4, is_copied = (mask & NCCL_EVENT_CE_COLL) != 0 && i % 7 == 3;
     struct played played = {
-      .type = is_p2p ? NCCL_EVENT_P2P : NCCL_EVENT_COLL,
+      .type = is_p2p ? NCCL_EVENT_P2P : is_copied ? NCCL_EVENT_CE_COLL : NCCL_EVENT_COLL,
       .communicator = communicators[of],
       .communicator_name = names[of],
       .rank = player->number,
@@ -334,6 +335,42 @@ static void play_fork(void) {
   finalize(context);
 }
 
+/* A call that must give no handle. */
+static void refused(void *handle) {
+  if (handle != NULL) fail("an event that cannot be placed has a handle");
+}
+static void play_misuse(void) {
+  int mask = 0, unknown = 0, dropped = 0;
+  void *context = init(0xf0, "f", 1, 1, 0, &mask);
+  void *collective = start_played(context, &one, NULL);
+  stop(collective);
+  stop(collective), unknown++;
+  record(collective, NCCL_STATE_KERNEL_CHANNEL_STOP, NULL), unknown++;
+  refused(start_child(context, NCCL_EVENT_PROXY_OP, NULL, getpid(), 0)), unknown++;
+  refused(start_child(context, NCCL_EVENT_PROXY_STEP, collective, 0, 0)), unknown++;
+  refused(start_played(NULL, &one, NULL)), unknown++;
+  stop(NULL), record(NULL, 0, NULL), finalize(NULL);
+  if ((mask & NCCL_EVENT_PROXY_OP) != 0) {
+    refused(start_child(context, NCCL_EVENT_PROXY_OP, collective, getpid() + 1, 0)), unknown++;
+    void *operation = start_child(context, NCCL_EVENT_PROXY_OP, collective, getpid(), 0);
+    refused(start_child(context, NCCL_EVENT_PROXY_OP, operation, getpid(), 0)), unknown++;
+    record(operation, NCCL_STATE_KERNEL_CHANNEL_STOP, NULL), unknown++;
+    stop(operation);
+    stop(operation), unknown++;
+    record(operation, 0, NULL), unknown++;
+  } else {
+    // Its slot is that of another collective, which stays open.
+    for (int i = 1; i < 16384; i++) stop(start_played(context, &one, NULL));
+    if (start_played(context, &one, NULL) == NULL) fail("no slot is free");
+    stop(collective), unknown++;
+    dropped++;
+  }
+  finalize(context);
+  finalize(context), unknown++;
+  refused(start_played(context, &one, NULL)), unknown++;
+  printf("{\"unknown\":%d,\"dropped\":%d}\n", unknown, dropped);
+}
+
 static void play_crowd(void) {
   static void *contexts[1100];
   static void *handles[20000];
@@ -376,7 +413,7 @@ static void in_threads(int threads, void *(*run)(void *), void *arguments, size_
 }
 
 int main(int count, char **given) {
-  if (count < 4) fail("usage: nccl-harness LIBRARY VERSION legal|hostile|fork|crowd|reload …");
+  if (count < 4) fail("usage: nccl-harness LIBRARY VERSION legal|hostile|misuse|fork|crowd|reload …");
   version = atoi(given[2]);
   load(given[1]);
   const char *scene = given[3];
@@ -393,6 +430,8 @@ int main(int count, char **given) {
     in_threads(threads, play_hostile, villains, sizeof *villains);
   } else if (strcmp(scene, "fork") == 0) {
     play_fork();
+  } else if (strcmp(scene, "misuse") == 0) {
+    play_misuse();
   } else if (strcmp(scene, "crowd") == 0) {
     play_crowd();
   } else if (strcmp(scene, "reload") == 0) {
