@@ -198,6 +198,9 @@ static bool take_work(struct slot *slot, struct task *work) {
 
 static bool is_complete(const struct task *task) { return task->stopped && task->open == 0 && task->channels > 0 && task->ended >= task->channels; }
 
+/* Whether a task that ends here was never stopped, or none of its kernel's channels ever ended. Some may not come: NCCL announces more than it launches for some messages. */
+static bool lacks_rows(const struct task *task) { return !task->stopped || (task->channels > 0 && task->ran_end == 0); }
+
 /* The number of a context's group row, written before its first collective; 0: the ring has no room. */
 static uint32_t group_of(struct rt_ring *ring, struct context *context, const struct event *event) {
   if (context->is_written) return context->group.u.group.number;
@@ -228,7 +231,7 @@ static struct slot *take_slot(struct rt_ring *ring, enum slot_use use, void *con
       if (slot->use == SLOT_FREE || (round == 1 && can_be_taken(slot))) {
         struct task work;
         bool has_work = slot->use == SLOT_TASK && take_work(slot, &work);
-        bool is_lost = slot->use == SLOT_TASK && slot->is.task.ended < slot->is.task.channels;
+        bool is_lost = slot->use == SLOT_TASK && lacks_rows(&slot->is.task);
         if (has_work) write_collective(ring, &work, RT_COLLECTIVE_RAN, work.ran_start, work.ran_end);
         if (is_lost) count_dropped(ring);
         slot->generation++;
@@ -463,7 +466,7 @@ static nccl_result finalize(void *handle) {
     struct task work;
     bool is_task = slot->use == SLOT_TASK;
     bool has_work = is_task && take_work(slot, &work);
-    bool is_lost = is_task && (!slot->is.task.stopped || slot->is.task.ended < slot->is.task.channels);
+    bool is_lost = is_task && lacks_rows(&slot->is.task);
     slot->use = SLOT_FREE;
     unlock(&slot->lock);
     if (has_work) write_collective(ring, &work, RT_COLLECTIVE_RAN, work.ran_start, work.ran_end);

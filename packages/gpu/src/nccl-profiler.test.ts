@@ -216,6 +216,13 @@ describe.skipIf(!hasCompiler)('the profiler plugin of NCCL', { timeout: 300_000 
     },
   );
 
+  test.each([3, 4, 6])('writes the work of a collective of which fewer channels came than NCCL announced (version %i)', (version) => {
+    const { ring } = play('addresses', version, 'fewer', { RANKTRACE_NCCL_MASK: 'coll,p2p,kernel' });
+    const worked = ring?.collectives.filter(({ detail }) => detail === ran);
+    expect(worked?.map(({ sequence }) => sequence)).toEqual([0n, 1n, 2n]);
+    expect(ring).toMatchObject({ droppedRecords: 1, unknownRecords: 0 });
+  });
+
   test('writes collectives of the copy engine where they are asked for', () => {
     const run = play('addresses', 6, 'legal 2 50', { RANKTRACE_NCCL_MASK: 'coll,p2p,ce' });
     expectPlayed(run, 6, false);

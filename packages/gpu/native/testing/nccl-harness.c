@@ -3,6 +3,7 @@
 //   nccl-harness LIBRARY VERSION legal THREADS COLLECTIVES   each thread has two communicators; prints a line of JSON for each collective that it played
 //   nccl-harness LIBRARY VERSION hostile THREADS CALLS SEED  each thread calls anything with any handle, in any order
 //   nccl-harness LIBRARY VERSION misuse                      one wrong call after the other; prints how many of them the plugin must have counted
+//   nccl-harness LIBRARY VERSION fewer                       three collectives of which one channel each never comes, and one of which none does
 //   nccl-harness LIBRARY VERSION fork                        a child that NCCL did not ask for, with its parent's handles; then a communicator of its own
 //   nccl-harness LIBRARY VERSION crowd                       more communicators and events than the plugin holds
 //   nccl-harness LIBRARY VERSION reload                      the last communicator ends, the plugin is closed and loaded again
@@ -371,6 +372,19 @@ static void play_misuse(void) {
   printf("{\"unknown\":%d,\"dropped\":%d}\n", unknown, dropped);
 }
 
+static void play_fewer(void) {
+  int mask = 0;
+  void *context = init(0xf0, "f", 1, 1, 0, &mask);
+  for (int i = 0; i < 4; i++) {
+    struct played played = one;
+    played.sequence = (uint64_t)i;
+    void *collective = start_played(context, &played, NULL);
+    stop(collective);
+    for (int channel = 0; channel < CHANNELS - 1 && i < 3; channel++) stop(start_child(context, NCCL_EVENT_KERNEL_CHANNEL, collective, 0, 0));
+  }
+  finalize(context);
+}
+
 static void play_crowd(void) {
   static void *contexts[1100];
   static void *handles[20000];
@@ -413,7 +427,7 @@ static void in_threads(int threads, void *(*run)(void *), void *arguments, size_
 }
 
 int main(int count, char **given) {
-  if (count < 4) fail("usage: nccl-harness LIBRARY VERSION legal|hostile|misuse|fork|crowd|reload …");
+  if (count < 4) fail("usage: nccl-harness LIBRARY VERSION legal|hostile|misuse|fewer|fork|crowd|reload …");
   version = atoi(given[2]);
   load(given[1]);
   const char *scene = given[3];
@@ -432,6 +446,8 @@ int main(int count, char **given) {
     play_fork();
   } else if (strcmp(scene, "misuse") == 0) {
     play_misuse();
+  } else if (strcmp(scene, "fewer") == 0) {
+    play_fewer();
   } else if (strcmp(scene, "crowd") == 0) {
     play_crowd();
   } else if (strcmp(scene, "reload") == 0) {
