@@ -1,4 +1,4 @@
 // Logs of NCCL's Inspector as sources of a merge.
 
 export { InspectorReader, looksLikeInspector } from './inspector-reader.ts';
-export { type InspectorJob, inspectorJob } from './inspector-source.ts';
+export { inspectorJob } from './inspector-source.ts';
