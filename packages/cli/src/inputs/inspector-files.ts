@@ -61,7 +61,9 @@ async function readFileInto(reader: InspectorReader, path: string): Promise<void
     broken = error;
   }
   try {
-    reader.endFile();
+    const { malformed, cut } = reader.endFile();
+    if (malformed > 0) say(`"${path}": left out ${formatCount(malformed)} lines that are no records`);
+    if (cut > 0) say(`"${path}": its dumps lack ${formatCount(cut)} records that they announce: it ends too early, or was changed`);
   } catch (error) {
     if (broken !== undefined) throw new CliError('bad_input', `Cannot read "${path}": ${(broken as Error).message}`, { cause: broken });
     throw error instanceof TraceError ? ofFile(path, error) : error;

@@ -92,6 +92,7 @@ export class InspectorReader {
   /** Of the file. */
   #records = 0;
   #malformed = 0;
+  #cut = 0;
   #latest: InspectorProcess | undefined;
   #begunProcesses: string[] = [];
 
@@ -114,18 +115,22 @@ export class InspectorReader {
     }
   }
 
-  /** The file is over. @throws TraceError `no_events` where none of its lines is a record, `memory` */
-  endFile(): void {
+  /**
+   * The file is over: lines of it that are no records, and records that its dumps announce and it lacks.
+   * @throws TraceError `no_events` where none of its lines is a record, `memory`
+   */
+  endFile(): Omit<InspectorCounts, 'untimed'> {
     this.#endLine();
     this.#endDump();
-    const [records, malformed, latest] = [this.#records, this.#malformed, this.#latest];
+    const [records, malformed, cut, latest] = [this.#records, this.#malformed, this.#cut, this.#latest];
     const begun = this.#begunProcesses;
-    [this.#records, this.#malformed, this.#latest, this.#begunProcesses] = [0, 0, undefined, []];
+    [this.#records, this.#malformed, this.#cut, this.#latest, this.#begunProcesses] = [0, 0, 0, undefined, []];
     if (records === 0 || latest === undefined) {
       for (const key of begun) this.#processes.delete(key);
       throw new TraceError('no_events', 'Cannot read the log: it must hold records of NCCL Inspector, one a line, got none');
     }
     latest.counts.malformed += malformed;
+    return { malformed, cut };
   }
 
   #keep(bytes: Uint8Array, isCopied: boolean): void {
@@ -200,7 +205,9 @@ export class InspectorReader {
     this.#context = undefined;
     if (context === undefined) return;
     const { left, process } = context;
-    process.counts.cut = Math.min(Number.MAX_SAFE_INTEGER, process.counts.cut + left.coll_perf + left.p2p_perf);
+    const cut = Math.min(Number.MAX_SAFE_INTEGER, left.coll_perf + left.p2p_perf);
+    this.#cut = Math.min(Number.MAX_SAFE_INTEGER, this.#cut + cut);
+    process.counts.cut = Math.min(Number.MAX_SAFE_INTEGER, process.counts.cut + cut);
   }
 
   /** The process and the communicator that a line names; undefined where it does not. */
