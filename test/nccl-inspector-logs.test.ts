@@ -95,6 +95,17 @@ it('says which variable records times where no log has them', async () => {
   expect(stderr).toMatch(/their records must have times, got \d+ without: NCCL_INSPECTOR_DUMP_VERBOSE=1 records them\n$/);
 });
 
+it('refuses the logs of two jobs that ran one after the other', async () => {
+  const both = folder('both');
+  for (const [file, text] of inspectorLogs({ world: '0x1234', firstPid: 5000, afterMicros: 10_000_000 }))
+    writeFileSync(join(both, file), text);
+  const { code, stdout, stderr } = await runLine(['report', both]);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toMatch(
+    /no communicator connects pid 4000 on "node-0" and pid 5000 on "node-0", and one had ended before the other began/,
+  );
+});
+
 it('numbers the ranks where no communicator has them all', async () => {
   const { code, stdout, stderr } = await runLine(['report', folder('pairs', { world: '' })]);
   expect(code, stderr).toBe(0);

@@ -4,7 +4,7 @@ import { createReadStream, statSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { type BatchSource, type ReadBudget, TraceError } from '@ranktrace/trace';
-import { InspectorReader, inspectorJob } from '@ranktrace/trace/nccl';
+import { InspectorReader, inspectorJob, strangersAmong } from '@ranktrace/trace/nccl';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount } from '../terminal/format.ts';
 import { say } from '../terminal/output.ts';
@@ -34,6 +34,12 @@ export async function openInspectorFiles(inputs: readonly Input[], run: string, 
     }
   } finally {
     progress.stop();
+  }
+  const strangers = strangersAmong(reader.processes);
+  if (strangers !== undefined) {
+    const [one, other] = strangers.map(({ host, pid }) => `pid ${pid} on "${host}"`);
+    const why = `no communicator connects ${one} and ${other}, and one had ended before the other began`;
+    throw new CliError('bad_input', `Cannot read these logs as one job: ${why}: give the logs of one`);
   }
   const { sources, isNumbered, untimed, lost } = inspectorJob(reader.processes, run);
   const notes = [

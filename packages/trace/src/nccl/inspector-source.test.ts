@@ -13,7 +13,7 @@ import { teeSink } from '../model/tee-sink.ts';
 import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { type InspectorLogOptions, inspectorEpochMicros, inspectorLogs } from '../testing/inspector-logs.ts';
 import { InspectorReader, looksLikeInspector } from './inspector-reader.ts';
-import { type InspectorJob, inspectorJob } from './inspector-source.ts';
+import { type InspectorJob, inspectorJob, strangersAmong } from './inspector-source.ts';
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -149,6 +149,23 @@ it('numbers processes by host and pid where no communicator has them all', () =>
   const job = jobOf({ world: '' });
   expect(job.isNumbered).toBe(true);
   expect(job.sources.map((source) => source.batch(0)?.header.pid)).toEqual([4000, 4001, 4002, 4003]);
+});
+
+describe('logs of two jobs in one folder', () => {
+  const other = { world: '0x1234', firstPid: 5000 };
+  const strangers = (options: InspectorLogOptions) =>
+    strangersAmong(read([...inspectorLogs({ ranks: 2 }).values(), ...inspectorLogs({ ranks: 2, ...options }).values()]).processes)?.map(
+      ({ pid }) => pid,
+    );
+
+  it('are told apart where no communicator connects them and one ran after the other', () => {
+    expect(strangers({ ...other, afterMicros: 10_000_000 })).toEqual([4000, 5000]);
+  });
+
+  it('are one job where they ran at the same time, or a communicator connects them', () => {
+    expect(strangers({ ...other, afterMicros: 100_000 })).toBeUndefined();
+    expect(strangers({ firstPid: 5000, afterMicros: 10_000_000 })).toBeUndefined();
+  });
 });
 
 it('makes a rank of each GPU of a process', () => {

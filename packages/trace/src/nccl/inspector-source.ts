@@ -67,6 +67,54 @@ export function inspectorJob(processes: readonly InspectorProcess[], run: string
   return { sources, isNumbered: world === undefined, untimed, lost: sources.reduce((sum, { lost }) => sum + lost, 0) };
 }
 
+/**
+ * Two processes that cannot be of one job: no communicator connects them, not even through others, and one had ended before the other began. Inspector
+ * writes the logs of every job without a Slurm number into one folder. Undefined: there are none.
+ */
+export function strangersAmong(processes: readonly InspectorProcess[]): readonly [InspectorProcess, InspectorProcess] | undefined {
+  const jobs = jobsOf(processes)
+    .map((of) => {
+      const records = of.flatMap(({ records }) => records);
+      const from = records.reduce((least, { startMicros }) => Math.min(least, startMicros), Number.POSITIVE_INFINITY);
+      return { of, from, until: records.reduce((most, { endMicros }) => Math.max(most, endMicros), 0) };
+    })
+    .filter(({ until }) => until > 0)
+    .sort((a, b) => a.from - b.from);
+  let [latest] = jobs;
+  for (const job of jobs.slice(1)) {
+    if (latest !== undefined && job.from > latest.until) return [latest.of[0] as InspectorProcess, job.of[0] as InspectorProcess];
+    if (latest === undefined || job.until > latest.until) latest = job;
+  }
+  return undefined;
+}
+
+interface Connected {
+  readonly ids: Set<string>;
+  readonly of: InspectorProcess[];
+}
+
+/** The processes that communicators connect. */
+function jobsOf(processes: readonly InspectorProcess[]): readonly (readonly InspectorProcess[])[] {
+  const jobs = new Set<Connected>();
+  const byId = new Map<string, Connected>();
+  for (const process of processes) {
+    const ids = new Set([...process.communicators.values()].map(({ id }) => id));
+    const met = new Set([...ids].flatMap((id) => byId.get(id) ?? []));
+    // The smaller ones join the largest, so that each process moves seldom.
+    const [job = { ids: new Set<string>(), of: [] }, ...others] = [...met].sort((a, b) => b.of.length - a.of.length);
+    jobs.add(job);
+    for (const other of [...others, { ids, of: [process] }]) {
+      jobs.delete(other);
+      for (const one of other.of) job.of.push(one);
+      for (const id of other.ids) {
+        job.ids.add(id);
+        byId.set(id, job);
+      }
+    }
+  }
+  return [...jobs].map(({ of }) => of);
+}
+
 /** The id of the communicator that numbers all processes; undefined where none does. */
 function worldOf(processes: readonly InspectorProcess[]): string | undefined {
   const sizes = new Map<string, { processes: number; readonly ranks: number; readonly taken: Set<number>; isUnique: boolean }>();

@@ -15,6 +15,9 @@ export interface InspectorLogOptions {
   /** The rank that enters each collective `lateMicros` after the others. */
   readonly lateRank?: number;
   readonly lateMicros?: number;
+  /** Of another job: its processes, and all its times. */
+  readonly firstPid?: number;
+  readonly afterMicros?: number;
   /** The hash of the world; '' leaves it out: only pairs are left. */
   readonly world?: string;
 }
@@ -35,8 +38,8 @@ interface Operation {
 
 /** The text of each log, by the name of its file. Two ranks share a host. */
 export function inspectorLogs(options: InspectorLogOptions = {}): ReadonlyMap<string, string> {
-  const { ranks = 4 } = options;
-  return new Map(Array.from({ length: ranks }, (_, rank) => [`node-${rank >> 1}-pid${4000 + rank}.log`, logOf(rank, options)]));
+  const { ranks = 4, firstPid = 4000 } = options;
+  return new Map(Array.from({ length: ranks }, (_, rank) => [`node-${rank >> 1}-pid${firstPid + rank}.log`, logOf(rank, options)]));
 }
 
 function logOf(rank: number, options: InspectorLogOptions): string {
@@ -47,7 +50,7 @@ function logOf(rank: number, options: InspectorLogOptions): string {
   let gathers = 0;
   let sends = 0;
   for (let sequence = 0; sequence < collectives; sequence++) {
-    const from = inspectorEpochMicros + sequence * everyMicros;
+    const from = inspectorEpochMicros + (options.afterMicros ?? 0) + sequence * everyMicros;
     const entry = from + (isLate ? (options.lateMicros ?? 0) : rank * 3);
     const end = from + (options.lateRank === undefined ? 0 : (options.lateMicros ?? 0)) + runMicros;
     if (!isLost(rank, sequence)) ofWorld.push({ kind: 'coll', op: 'AllReduce', sequence, startMicros: entry, lengthMicros: end - entry });
@@ -58,7 +61,7 @@ function logOf(rank: number, options: InspectorLogOptions): string {
       ofPair.push({ kind: 'p2p', op, sequence: sends++, peer: 1 - (rank % 2), startMicros: end + 1000, lengthMicros: 50 });
     }
   }
-  const pair = `0xaa${rank >> 1}`;
+  const pair = `0xaa${rank >> 1}${options.firstPid ?? ''}`;
   return [
     ...(world === '' ? [] : dumpOf({ rank, id: world, name: 'unknown', own: rank, of: ranks }, ofWorld, dropped(rank), options)),
     ...dumpOf({ rank, id: pair, name: 'pipe', own: rank % 2, of: 2 }, ofPair, 0, options),
@@ -82,7 +85,7 @@ function dumpOf(
   dropped: number,
   options: InspectorLogOptions,
 ): object[] {
-  const { format = 'v4.3', isVerbose = true, recordsPerDump = 10 } = options;
+  const { format = 'v4.3', isVerbose = true, recordsPerDump = 10, firstPid = 4000 } = options;
   const header = { id, comm_name: name, rank: own, n_ranks: of, nnodes: 2 };
   const metadata = {
     inspector_output_format_version: format,
@@ -90,7 +93,7 @@ function dumpOf(
     rec_mechanism: 'nccl_profiler_interface',
     dump_timestamp_us: inspectorEpochMicros + 5_000_000,
     hostname: `node-${rank >> 1}`,
-    pid: 4000 + rank,
+    pid: firstPid + rank,
   };
   const bodies = operations.map((operation) => bodyOf(operation, isVerbose));
   if (format === 'v4.0') return bodies.map((body) => ({ header, metadata, ...body }));
