@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { Random } from '../packages/trace/src/simulate/random.ts';
+import { inspectorLogs } from '../packages/trace/src/testing/inspector-logs.ts';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { type CommandResult, startCommand } from './setup/ranktrace-command.ts';
@@ -38,6 +39,9 @@ function horovodText(steps: number): string {
   return `[\n${lines.map((line) => `${JSON.stringify(line)},\n`).join('')}`;
 }
 
+/** NCCL Inspector's log of one process. */
+const inspectorText = (): string => [...inspectorLogs({ ranks: 1, collectives: 40 }).values()].join('');
+
 let store: string;
 const files: Record<string, () => Buffer> = {
   'torch.json': () => Buffer.from(torchText(24)),
@@ -46,6 +50,8 @@ const files: Record<string, () => Buffer> = {
   'horovod.json.gz': () => gzipSync(horovodText(400)),
   'timeline.json': () => Buffer.from(timelineOf(pipelineJob({ seed: 11, stages: 2, replicas: 1 }).csv).slice(0, 8000)),
   'timeline.json.gz': () => gzipSync(timelineOf(pipelineJob({ seed: 11, stages: 2, replicas: 1 }).csv)),
+  'node-0-pid4000.log': () => Buffer.from(inspectorText()),
+  'node-0-pid4000.log.gz': () => gzipSync(inspectorText()),
   'trace.pftrace': () => gunzipSync(readFileSync(at('whole.pftrace.gz'))),
   'trace.pftrace.gz': () => readFileSync(at('whole.pftrace.gz')),
 };

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { rankTime } from '@ranktrace/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inspectorLogs } from '../packages/trace/src/testing/inspector-logs.ts';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { exampleBatches } from './setup/batches.ts';
@@ -119,6 +120,7 @@ const recordings = {
   torch: () => at('torch'),
   'torch file': () => at('torch', `rank0 ${evilFile}.json.gz`),
   zipkin: () => at(`zipkin ${evilFile}.json`),
+  inspector: () => at(`node ${evilFile}.log`),
   ndtimeline: () => at(`timeline ${evilFile}.json`),
   pftrace: () => at(`one ${evilFile}.pftrace`),
   'no trace': () => at(`broken ${evilFile}.json`),
@@ -351,6 +353,10 @@ beforeAll(async () => {
   writeFileSync(at('torch', `other ${evilFile}.json`), `{"traceEvents": [${JSON.stringify(evil)}`);
   const spans = [zipkinSpan(1, 'CLIENT', 'a'), zipkinSpan(2, 'SERVER', 'b'), { no: evil }];
   writeFileSync(recordings.zipkin(), JSON.stringify(spans));
+  const inspected = [...inspectorLogs({ format: 'v4.0', collectives: 20 }).values()].flatMap((text) => text.trimEnd().split('\n'));
+  const renamed = (key: string, value: unknown): unknown =>
+    ['id', 'comm_name', 'hostname', 'coll', 'p2p'].includes(key) ? `${evil} ${value}` : value;
+  writeFileSync(recordings.inspector(), [...inspected.map((line) => JSON.stringify(JSON.parse(line, renamed))), evil].join('\n'));
   const timeline = JSON.parse(timelineOf(pipelineJob({ seed: 11, stages: 2, replicas: 2 }).csv)) as Record<string, unknown>[];
   writeFileSync(
     recordings.ndtimeline(),

@@ -8,11 +8,13 @@ import { fileURLToPath } from 'node:url';
 const native = fileURLToPath(new URL('native/', import.meta.url));
 const out = fileURLToPath(new URL(`dist/native/${process.platform}-${process.arch}/`, import.meta.url));
 
-/** The libraries, and the sources of each. */
+/** The libraries, with the sources of each, and its own flags. */
 const libraries = {
   'ranktrace-gpu.node': ['entry.c', 'cupti-recorder.c', 'ring.c'],
+  // NCCL closes its plugins, and may still hold what points into this one.
+  'libranktrace-nccl-profiler.so': ['nccl-profiler.c', 'ring.c', '-Wl,-z,nodelete'],
 };
-const flags = ['-std=c11', '-O2', '-g', '-fPIC', '-shared', '-fvisibility=hidden', '-Wall', '-Wextra'];
+const flags = ['-std=gnu11', '-O2', '-g', '-fPIC', '-shared', '-fvisibility=hidden', '-Wall', '-Wextra'];
 
 const runs = (compiler) => spawnSync(compiler, ['--version'], { stdio: 'ignore' }).status === 0;
 
@@ -28,7 +30,7 @@ function build(compiler) {
     const fresh = `${path}.${process.pid}`;
     const { status, stderr } = spawnSync(
       compiler,
-      [...flags, ...sources.map((source) => native + source), '-o', fresh, '-ldl', '-lpthread'],
+      [...flags, ...sources.map((source) => (source.endsWith('.c') ? native + source : source)), '-o', fresh, '-ldl', '-lpthread'],
       {
         encoding: 'utf8',
       },

@@ -37,7 +37,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   protocol: [],
   trace: [
     ['model'],
-    ['align', 'match', 'detect', 'write', 'zipkin', 'steps'],
+    ['align', 'match', 'detect', 'write', 'nccl', 'zipkin', 'steps'],
     ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['gpu'],

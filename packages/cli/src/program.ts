@@ -555,7 +555,7 @@ Runs that are being written are left alone and named, with exit code 1: their se
 
 /** Every command that reads a recording takes all of these. */
 const inputKinds =
-  "run directories, spools or segment files; the torch.profiler files of a job, or their directory; a timeline of NDTimeline; a Zipkin file; dumps of PyTorch's Flight Recorder; a .pftrace file";
+  "run directories, spools or segment files; the torch.profiler files of a job, or their directory; a timeline of NDTimeline; a Zipkin file; dumps of PyTorch's Flight Recorder; logs of NCCL Inspector; a .pftrace file";
 
 const example = (line: string): string => `\nExample:\n  ${line}`;
 const examples = (...lines: string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;

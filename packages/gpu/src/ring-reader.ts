@@ -34,7 +34,10 @@ const turns = 2n ** 32n;
 export interface GpuGroup {
   /** Its name, or its identity as NCCL prints it. */
   readonly name: string;
+  readonly communicator: bigint;
+  /** 0: not known. */
   readonly ranks: number;
+  readonly nodes: number;
   /** This process's rank in it. */
   readonly rank: number;
 }
@@ -257,7 +260,8 @@ export class RingReader {
   }
 
   #addGroup(at: number): void {
-    const { communicator, number, ranks, rank } = rowOffsets.group;
+    const { number, ranks, rank, nodes } = rowOffsets.group;
+    const communicator = this.#chunk.readBigUInt64LE(at + rowOffsets.group.communicator);
     const key = this.#chunk.readUInt32LE(at + number);
     if (!this.groups.has(key) && this.groups.size >= groupsMax) {
       this.malformed++;
@@ -265,7 +269,9 @@ export class RingReader {
     }
     const name = this.names.get(this.#chunk.readUInt32LE(at + rowOffsets.name));
     this.groups.set(key, {
-      name: name || `communicator 0x${this.#chunk.readBigUInt64LE(at + communicator).toString(16)}`,
+      name: name || `communicator 0x${communicator.toString(16)}`,
+      communicator,
+      nodes: this.#chunk.readUInt32LE(at + nodes),
       ranks: this.#chunk.readUInt32LE(at + ranks),
       rank: this.#chunk.readUInt32LE(at + rank),
     });

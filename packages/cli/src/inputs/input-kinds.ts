@@ -5,8 +5,9 @@
 //               with segments in it or below      store      a spool, or a directory further up
 //               with .pftrace files alone         perfetto   such as a run whose segments were pruned
 //               with timelines of NDTimeline      ndtimeline its .json files that are such
+//               with logs of NCCL Inspector       inspector  its .log files that are such
 //               with dumps of Flight Recorder     flightRecorder
-//   file        JSON, zipped or not               torch      or zipkin, ndtimeline or flightRecorder, by how it begins
+//   file        JSON, zipped or not               torch      or zipkin, ndtimeline, inspector or flightRecorder, by how it begins
 //               a pickle                          flightRecorder
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; its reader reports errors
@@ -16,13 +17,14 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
+import { looksLikeInspector } from '@ranktrace/trace/nccl';
 import { looksLikeNdtimeline } from '@ranktrace/trace/ndtimeline';
 import { looksLikeFlightRecorder } from '@ranktrace/trace/torch';
 import { looksLikeZipkin } from '@ranktrace/trace/zipkin';
 import { CliError } from '../terminal/errors.ts';
 import { beginningOf } from './file-beginning.ts';
 
-export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'flightRecorder' | 'perfetto';
+export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'inspector' | 'flightRecorder' | 'perfetto';
 
 /** One path of the command line. */
 export interface Input {
@@ -42,6 +44,7 @@ export const kindNames: Readonly<Record<InputKind, string>> = {
   torch: 'a torch.profiler file',
   ndtimeline: 'a timeline of NDTimeline',
   zipkin: 'a Zipkin file',
+  inspector: 'a log of NCCL Inspector',
   flightRecorder: 'a dump of Flight Recorder',
   perfetto: 'a .pftrace file',
 };
@@ -52,10 +55,12 @@ const torchName = /\.trace\.json(\.gz)?$/;
 const perfettoName = /\.(?:pftrace|perfetto-trace)(?:\.gz)?$/;
 /** Keys at the begin of the events, unless a device description before them is longer than the bytes examined. */
 const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
+/** Inspector names its logs after host and process: `node-7-pid4711.log`. */
+const logName = /\.log(\.gz)?$/;
 /** Dumps are named after the rank: `nccl_trace_rank_3`. */
 const dumpName = /\d(?:\.(?:json|pickle|pkl))?(?:\.gz)?$/;
-/** Its first entry, or its groups, lie within so many bytes. */
-const dumpTextBytes = 4096;
+/** The first entry of a dump or a log, or the dump's groups, lie within so many bytes. */
+const firstEntryBytes = 4096;
 const json = /^\uFEFF?\s*[[{]/;
 /** A Perfetto trace begins with the tag of its first packet. */
 const packetTag = 0x0a;
@@ -84,6 +89,8 @@ function inputOf(path: string): Input {
   if (traces.length > 0) return directory('perfetto', traces);
   const timelines = jsonFiles.filter((file) => looksLikeNdtimeline(beginningOf(file)));
   if (timelines.length > 0) return { ...directory('ndtimeline', timelines), strays: jsonFiles.filter((file) => !timelines.includes(file)) };
+  const logs = isStore ? [] : of(logName).filter((file) => isInspector(beginningOf(file)));
+  if (logs.length > 0) return directory('inspector', logs);
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
   if (dumps.length > 0) return directory('flightRecorder', dumps);
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
@@ -97,6 +104,7 @@ function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
   if (json.test(textOf(beginning.subarray(0, 64)))) {
     if (isFlightRecorder(beginning)) return 'flightRecorder';
+    if (isInspector(beginning)) return 'inspector';
     return looksLikeZipkin(beginning) ? 'zipkin' : looksLikeNdtimeline(beginning) ? 'ndtimeline' : 'torch';
   }
   if (isFlightRecorder(beginning)) return 'flightRecorder';
@@ -106,7 +114,8 @@ function kindOfFile(path: string): InputKind {
 }
 
 const isFlightRecorder = (beginning: Uint8Array): boolean =>
-  looksLikeFlightRecorder(beginning, textOf(beginning.subarray(0, dumpTextBytes)));
+  looksLikeFlightRecorder(beginning, textOf(beginning.subarray(0, firstEntryBytes)));
+const isInspector = (beginning: Uint8Array): boolean => looksLikeInspector(textOf(beginning.subarray(0, firstEntryBytes)));
 const isTorch = (path: string): boolean => torchName.test(path) || torchKeys.test(textOf(beginningOf(path)));
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 

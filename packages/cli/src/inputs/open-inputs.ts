@@ -4,6 +4,7 @@
 //   torch      torch.profiler's files and directories of them: one job
 //   ndtimeline one file, which holds all workers of a job
 //   zipkin     one file
+//   inspector  logs of NCCL Inspector and directories of them: one job
 //   flightRecorder  dumps of PyTorch's Flight Recorder and directories of them: one job
 //   perfetto   one .pftrace
 //
@@ -19,6 +20,7 @@ import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import { openFlightRecorderFiles } from './flight-recorder-files.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
+import { openInspectorFiles } from './inspector-files.ts';
 import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';
 import { readBudget } from './read-memory.ts';
@@ -61,6 +63,7 @@ export interface RunInputs extends Disposable {
 /** Name of the run of torch's own files, which do not name it. */
 const torchRun = 'torch-profiler';
 const flightRecorderRun = 'flight-recorder';
+const inspectorRun = 'nccl-inspector';
 
 /** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for unreadable inputs. */
 export async function openRun(paths: readonly string[], options: InputOptions): Promise<RunInput> {
@@ -83,6 +86,7 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
   }
   if (kind === 'flightRecorder')
     return { ...none, kind, run: flightRecorderRun, input: openFlightRecorderFiles(inputs, flightRecorderRun) };
+  if (kind === 'inspector') return { ...none, kind, run: inspectorRun, input: await openInspectorFiles(inputs, inspectorRun, budget) };
   const files = inputs.flatMap((input) => input.files);
   const [file] = files as [string, ...string[]];
   if (files.length > 1) {
@@ -204,8 +208,8 @@ class OpenedRuns implements RunInputs {
 /** Groups inputs that belong together: files of a job, and parts of a run. A group takes the place of its first input. */
 function groupsOf(inputs: readonly Input[]): readonly (readonly Input[])[] {
   const groups: Input[][] = [];
-  const joins = (input: Input): boolean =>
-    input.kind === 'torch' || input.kind === 'flightRecorder' ? !input.isDirectory : input.kind === 'store' && !isRunStore(input);
+  const isOfJob = ({ kind }: Input): boolean => kind === 'torch' || kind === 'inspector' || kind === 'flightRecorder';
+  const joins = (input: Input): boolean => (isOfJob(input) ? !input.isDirectory : input.kind === 'store' && !isRunStore(input));
   for (const input of inputs) {
     const together = joins(input) ? groups.find(([first]) => first !== undefined && first.kind === input.kind && joins(first)) : undefined;
     if (together === undefined) groups.push([input]);
@@ -230,6 +234,11 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
     case 'flightRecorder': {
       const run = opened.name(isDirectory ? basename(resolve(path)) : flightRecorderRun);
       opened.inputs.push({ run, sources: openFlightRecorderFiles(group, run) });
+      return;
+    }
+    case 'inspector': {
+      const run = opened.name(isDirectory ? basename(resolve(path)) : inspectorRun);
+      opened.inputs.push({ run, sources: await openInspectorFiles(group, run, opened.budget) });
       return;
     }
     case 'ndtimeline':

@@ -167,7 +167,11 @@ function overlap(a: ProcessTotals, b: ProcessTotals): number {
 
 /** Contents of the rank's files that the trace lacks. Counts come from outside. */
 function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
-  const counts = readCounts(metadata.get(leftOutKey), ['malformed', 'otherKinds', 'arguments', 'metadata'], ['values', 'rest']);
+  const counts = readCounts(
+    metadata.get(leftOutKey),
+    ['malformed', 'otherKinds', 'arguments', 'metadata'],
+    ['values', 'rest', 'untimed', 'lost'],
+  );
   const reported = counts === undefined ? '' : leftOutText(counts);
   if (reported === '') return [];
   const text = `rank ${rank}: left out of its files: ${reported}`;

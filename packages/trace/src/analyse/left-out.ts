@@ -8,10 +8,22 @@ export interface LeftOutCounts {
   /** Since they are counted. */
   readonly values?: number;
   readonly rest?: number;
+  /** Of NCCL Inspector. */
+  readonly untimed?: number;
+  readonly lost?: number;
 }
 
 /** '' if nothing was left out. */
-export function leftOutText({ malformed, otherKinds, arguments: args, metadata, values = 0, rest = 0 }: LeftOutCounts): string {
+export function leftOutText({
+  malformed,
+  otherKinds,
+  arguments: args,
+  metadata,
+  values = 0,
+  rest = 0,
+  untimed = 0,
+  lost = 0,
+}: LeftOutCounts): string {
   const parts = [
     [malformed, 'events without a name, process or time'],
     [otherKinds, 'events of a kind that torch does not write'],
@@ -19,6 +31,8 @@ export function leftOutText({ malformed, otherKinds, arguments: args, metadata, 
     [metadata, 'entries beside the events, for they are too large or no JSON'],
     [values, 'arguments that are no JSON (such as NaN) or nest too deep'],
     [rest, 'ends of files, which are cut off or broken'],
+    [untimed, 'operations without times (NCCL_INSPECTOR_DUMP_VERBOSE=1 records them)'],
+    [lost, 'operations that NCCL Inspector lost: other ranks have them, or it counts them'],
   ] as const;
   return parts
     .filter(([count]) => count > 0)

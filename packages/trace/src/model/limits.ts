@@ -81,6 +81,10 @@ export const limits = {
   pickleValuesMax: 4_194_304,
   /** Collectives in one dump of PyTorch's Flight Recorder, about 200 bytes each; more is refused (`too_large`). */
   dumpedCollectivesMax: 262_144,
+  /** One line of a log of NCCL Inspector, bytes: one of a collective has some 200 for each channel of its kernel. A longer one is left out and counted. */
+  inspectorLineBytesMax: 1024 * 1024,
+  /** Communicators of one process in logs of NCCL Inspector, about 1 KiB each; records of further ones are left out and counted. */
+  inspectorCommunicatorsMax: 4096,
   /** Spans of one Zipkin file; a file with more is refused (`too_large`). */
   zipkinSpansMax: 1_000_000,
   /** Services of one Zipkin file, each a process of the trace; spans of further ones are skipped and counted. */
