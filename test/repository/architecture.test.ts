@@ -21,6 +21,7 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     '@ranktrace/sdk',
     '@ranktrace/aggregator',
     '@ranktrace/agent',
+    '@ranktrace/gpu',
     '@ranktrace/viewer',
     'commander',
     'cli-progress',

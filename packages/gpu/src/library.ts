@@ -1,8 +1,6 @@
 // The C library as Node loads it: an addon that records this process's own CUDA work into a ring.
 
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 
 export interface GpuLibrary {
   /** Starts recording into a new ring; '' where it records, else why not. It may take a second: it loads CUPTI. */
@@ -19,24 +17,28 @@ export type LibraryName = 'ranktrace-gpu.node' | 'libranktrace-nccl-profiler.so'
 
 const platform = `${process.platform}-${process.arch}`;
 
+/** Why there is no library, and the remedy. */
+export const missingLibrary: string = `the library that records kernels is missing: ${
+  process.platform === 'linux' ? `npm i @ranktrace/gpu-${platform}, or a build with a C compiler` : 'it is for Linux alone'
+}`;
+
 /** Path of a library for this platform: of the package with prebuilt ones, if it is installed, or built here. Undefined where there is none. */
 export function libraryPath(name: LibraryName): string | undefined {
-  try {
-    return createRequire(import.meta.url).resolve(`@ranktrace/gpu-${platform}/${name}`);
-  } catch {
-    const path = fileURLToPath(new URL(`../dist/native/${platform}/${name}`, import.meta.url));
-    return existsSync(path) ? path : undefined;
+  const { resolve } = createRequire(import.meta.url);
+  for (const place of [`@ranktrace/gpu-${platform}/${name}`, `@ranktrace/gpu/native/${platform}/${name}`]) {
+    try {
+      return resolve(place);
+    } catch {
+      // The next one.
+    }
   }
+  return undefined;
 }
 
 /** Loads the library into this process, or says why it cannot be. */
 export function loadGpuLibrary(): GpuLibrary | { readonly missing: string } {
   const path = libraryPath('ranktrace-gpu.node');
-  if (path === undefined) {
-    const remedy =
-      process.platform === 'linux' ? `npm i @ranktrace/gpu-${platform}, or a build with a C compiler` : 'it is for Linux alone';
-    return { missing: `the library that records kernels is missing: ${remedy}` };
-  }
+  if (path === undefined) return { missing: missingLibrary };
   try {
     return createRequire(import.meta.url)(path) as GpuLibrary;
   } catch (error) {

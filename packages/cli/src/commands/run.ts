@@ -21,6 +21,7 @@ import {
   startAggregator,
   traceFormatOf,
 } from '@ranktrace/aggregator';
+import { libraryPath, missingLibrary } from '@ranktrace/gpu';
 import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
 import { ranksText } from '@ranktrace/trace';
 import { mergeAndReport } from '../print/merge-and-report.ts';
@@ -43,6 +44,8 @@ export interface RunOptions {
   readonly ranks?: number | undefined;
   /** One GPU per rank. */
   readonly gpus?: boolean | undefined;
+  /** Whether kernels are recorded. */
+  readonly gpu?: boolean | undefined;
   readonly out: string;
   readonly name?: string | undefined;
   readonly nats?: NatsConnectOptions | undefined;
@@ -55,6 +58,13 @@ export interface RunOptions {
   readonly open: boolean;
   /** Environment that the children inherit. */
   readonly environment: NodeJS.ProcessEnv;
+}
+
+/** Makes CUDA's driver load the library before the program's first work on a GPU, and the SDK read what it records. */
+function kernelEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
+  const path = libraryPath('ranktrace-gpu.node');
+  if (path === undefined) throw new CliError('bad_usage', `--gpu cannot record kernels: ${missingLibrary}`);
+  return { RANKTRACE_ACTIVITIES: environment.RANKTRACE_ACTIVITIES ?? 'cpu,cuda', CUDA_INJECTION64_PATH: path };
 }
 
 /** Once the ranks have ended: after this long without a batch, everything missing lies in a spool, ms. */
@@ -73,6 +83,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const own = options.gpus === true ? await oneGpuEach(options.ranks, options.environment.CUDA_VISIBLE_DEVICES) : undefined;
   const count = options.ranks ?? own?.length ?? 1;
   const page = options.view === true ? pageDirectory() : undefined;
+  const kernels = options.gpu === true ? kernelEnvironment(options.environment) : undefined;
   using interrupt = abortOnInterrupt();
   let status: RunStatus | undefined;
   const log = (line: string): void => (status ?? { say }).say(line);
@@ -116,6 +127,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
       RANKTRACE_URL: url,
       RANKTRACE_SPOOL_DIRECTORY: spool,
       RANKTRACE_LAUNCH_DIRECTORY: notes.directory,
+      ...(kernels && { ...kernels, RANKTRACE_GPU_DIR: notes.directory }),
       ...natsEnvironment(options.nats),
     },
     // With --json, stdout carries only the report.
