@@ -31,6 +31,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: 'CPU time and memory of `ranktrace agent` beside eight idle ranks, against an idle process',
     run: async () => (await import('./agent.ts')).agent(),
   },
+  gpu: {
+    about: 'GPU rows through the ring, against copying their bytes, and through events into batches: rows per second, bytes per kernel',
+    run: async () => (await import('./gpu.ts')).gpu(),
+  },
   wire: {
     about: 'bytes per span sent and stored, against Kineto JSON, varint columns and msgpackr records',
     run: async () => (await import('./wire.ts')).wire(),

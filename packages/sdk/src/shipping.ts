@@ -3,6 +3,7 @@
 
 export { BatchBuilder, noneRecorded, type RecordedCounts } from './collect/batch-builder.ts';
 export { ClockRows } from './collect/clock-rows.ts';
+export { type EventTarget, GpuEvents } from './gpu/gpu-events.ts';
 export { SdkError } from './model/errors.ts';
 export { type HostClock, hostClock } from './model/host-clock.ts';
 export { newIncarnation } from './model/incarnation.ts';
