@@ -14,7 +14,7 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   sdk: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/gpu', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
   aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'prom-client', 'ws', 'yaml', 'zod', node],
   viewer: ['@ranktrace/protocol', 'preact', '@preact/signals', 'uplot'],
-  agent: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/sdk', 'koffi', node],
+  agent: ['@ranktrace/protocol', '@ranktrace/trace', '@ranktrace/gpu', '@ranktrace/sdk', 'koffi', node],
   cli: [
     '@ranktrace/protocol',
     '@ranktrace/trace',
@@ -50,7 +50,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample', 'gpu'], ['thread'], ['profile']],
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],
-  agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture', 'hang']],
+  agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture', 'hang', 'rings']],
   cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
 };
 

@@ -17,6 +17,7 @@ import { AgentError } from './model/errors.ts';
 import { agentLimits as limits } from './model/limits.ts';
 import { processLife } from './ranks/process-table.ts';
 import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
+import { ProcessRings } from './rings/process-rings.ts';
 import { HostSamples } from './ship/host-samples.ts';
 import { RemoteClocks, WallClocks } from './ship/host-time.ts';
 import { RankSession } from './ship/rank-session.ts';
@@ -43,6 +44,7 @@ interface RecordedRank {
   readonly seen: SeenRank;
   readonly session: RankSession;
   readonly windows: RankWindows;
+  readonly rings: ProcessRings;
   /** When its process was gone, ms; undefined while it goes on. */
   goneAt: number | undefined;
 }
@@ -147,7 +149,10 @@ class HostAgent implements Agent {
       this.#finder.checkLives();
       this.#endGone();
       this.#samples?.sampleHost();
-      for (const { session } of this.#ranks.values()) session.flush();
+      for (const { session, rings } of this.#ranks.values()) {
+        rings.drain();
+        session.flush();
+      }
     });
   }
 
@@ -218,7 +223,8 @@ class HostAgent implements Agent {
         isAlive: () => processLife(seen.life.pid)?.start === seen.life.start,
         notice,
       });
-      this.#ranks.set(seen, { seen, session, windows, goneAt: undefined });
+      const rings = new ProcessRings(seen, session, notice);
+      this.#ranks.set(seen, { seen, session, windows, rings, goneAt: undefined });
       this.#choosePinger(run);
       if (rank === 0) this.#reports.look(run);
       notice(`rank ${rank} of ${worldSize} of run "${run}": process ${seen.life.pid}, local rank ${localRank}`);
@@ -265,6 +271,7 @@ class HostAgent implements Agent {
     const { run, rank } = recorded.session.options;
     if (recorded.goneAt !== undefined)
       this.#options.notice(`rank ${rank} of run "${run}" ${ended ? 'ended with its run' : 'is gone, and others of its run go on'}`);
+    recorded.rings.drain(recorded.goneAt !== undefined);
     const closing = recorded.windows
       .close(why)
       // Whether a rank goes on that sends its steps itself, it says itself.

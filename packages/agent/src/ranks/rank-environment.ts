@@ -28,6 +28,8 @@ export interface RankPlace {
   readonly traceRoot: string;
   /** Where its Flight Recorder is asked for a dump, and writes it; undefined where it cannot be asked. */
   readonly dumps: { readonly pipe: string; readonly file: string } | undefined;
+  /** Folder of the rings that its process records itself into; undefined: it has none. */
+  readonly ringFolder: string | undefined;
   /** Whether it sends its steps and spans itself, as a rank of its own. */
   readonly sendsItself: boolean;
   /** Whether the scheduler alone placed it: `torchrun` under Slurm is such a task, and no rank, for it starts the ranks. */
@@ -92,6 +94,7 @@ export function placeOf(
       // Since 2026 Kineto writes nowhere else.
       traceRoot: environment.KINETO_ONDEMAND_TRACE_DIR || environment.TMPDIR || '/tmp',
       dumps: dumpsOf(environment, named.rank),
+      ringFolder: environment.RANKTRACE_GPU_DIR?.startsWith('/') === true ? environment.RANKTRACE_GPU_DIR : undefined,
       mayLaunch: !environment.RANK,
       sendsItself,
     };

@@ -187,11 +187,40 @@ export class RankSession {
     }
   }
 
+  /** RankTime 0 on the host's clock, ns. */
+  get epochNs(): bigint {
+    return this.#epochNs;
+  }
+
+  /** For events that come with the heartbeats: the batch under construction. */
+  builderAt(start: number): BatchBuilder {
+    if (start < this.#watermark) this.#builder.reachBack(start);
+    return this.#builder;
+  }
+
+  /** Called after each such event. */
+  added(): void {
+    if (this.#builder.full) this.flush();
+  }
+
+  /** Counts such events that were lost on their way here. */
+  addLost(events: number): void {
+    this.#lost += events;
+  }
+
   /** Sends what there is, with the clocks. */
   flush(): void {
     if (this.#closed || this.#isBusy || this.#parts.resume !== undefined) return;
     if (this.#parts.fileClock === undefined) this.#addClocks();
-    this.#send(this.#encoded(), undefined, false);
+    this.#sendHeartbeat(false);
+  }
+
+  #sendHeartbeat(last: boolean): void {
+    const { recorded, reachesBack } = this.#builder;
+    for (const kind of Object.keys(recorded) as (keyof RecordedCounts)[]) this.#recorded[kind] += recorded[kind];
+    const since = Math.min(reachesBack, this.#watermark);
+    this.#watermark = this.rankTimeOf(this.now());
+    this.#send(this.#encoded(), Number.isFinite(reachesBack) ? since : undefined, last);
   }
 
   #addClocks(): void {
@@ -253,8 +282,11 @@ export class RankSession {
     if (this.#closed) return;
     this.#isBusy = false;
     if (ended) {
-      this.addFact(recordedKey, JSON.stringify(this.#recorded));
-      this.#send(this.#encoded(), undefined, true);
+      // With what is still under construction.
+      const { recorded } = this.#builder;
+      const kinds = Object.keys(recorded) as (keyof RecordedCounts)[];
+      this.addFact(recordedKey, JSON.stringify(Object.fromEntries(kinds.map((kind) => [kind, this.#recorded[kind] + recorded[kind]]))));
+      this.#sendHeartbeat(true);
     } else this.flush();
     this.#closed = true;
     await this.#shipper.drained(limits.exitDeadlineMs);
@@ -275,7 +307,6 @@ export class RankSession {
 
   #send(body: EncodedBody, since: number | undefined, last: boolean): void {
     const { run, rank, worldSize } = this.options;
-    if (since === undefined) this.#watermark = this.rankTimeOf(this.now());
     const header: BatchHeader = {
       run,
       rank,

@@ -3,6 +3,10 @@
 //   kernel, copy, set, sync   spans on `GPU n · stream m`        categories kernel, gpu_memcpy, gpu_memset, cuda_sync
 //   call                      a span on its thread's track       cuda_runtime, cuda_driver
 //   overhead                  a span on `GPU recording`
+//   collective of NCCL        a span where it was enqueued, and a collective where its work is known; `NCCL group`
+//
+// NCCL numbers the operations of each function of a communicator apart, so a group of ours is a communicator and a function. The plugin may report the
+// work of a collective several times, each time whole: the last one counts, so each waits for the next one's.
 //
 // A call and its work share `correlation`. An op is not named: it lies around the call, on the same thread.
 
@@ -20,6 +24,21 @@ export interface EventTarget {
   trackOf(tid: number): number | undefined;
   /** Called after each event. */
   added(): void;
+}
+
+/** Bits of a collective's detail (native/ring.h, rt_collective_detail). */
+const ran = 2;
+const isMessage = 4;
+
+/** The work of a collective that was reported last in its communicator. */
+interface Work {
+  readonly op: string;
+  readonly group: string;
+  readonly sequence: number;
+  readonly bytes: number;
+  readonly track: Track;
+  start: number;
+  end: number;
 }
 
 interface Track {
@@ -44,7 +63,9 @@ export class GpuEvents {
   readonly #tracks = new Map<string, Track>();
   /** Devices by context: a sync names its context alone. */
   readonly #devices = new Map<number, number>();
-  /** Events that found no track. */
+  /** By number of a communicator. */
+  readonly #works = new Map<number, Work>();
+  /** Events that found no track, or no communicator. */
   lost = 0;
 
   constructor(target: EventTarget, scale: number) {
@@ -55,6 +76,10 @@ export class GpuEvents {
   add(rows: GpuRows, reader: RingReader): void {
     for (let row = 0; row < rows.length; row++) {
       const kind = rows.kind[row] as number;
+      if (kind === rowKind.collective) {
+        this.#addCollective(rows, row, reader);
+        continue;
+      }
       const track = this.#trackOf(rows, row, kind);
       if (track === undefined) this.lost++;
       else if (kind === rowKind.kernel) this.#addKernel(rows, row, track, reader);
@@ -64,6 +89,67 @@ export class GpuEvents {
         this.#addSpan(rows, row, track, nameOf(rows, row, reader), rows.detail[row] === 1 ? 'cuda_runtime' : 'cuda_driver');
       else if (kind === rowKind.overhead) this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'overhead');
     }
+  }
+
+  /** Adds the work of collectives that no other report can follow any more. */
+  finish(): void {
+    for (const work of this.#works.values()) this.#addWork(work);
+    this.#works.clear();
+  }
+
+  #addCollective(rows: GpuRows, row: number, reader: RingReader): void {
+    const number = rows.group[row] as number;
+    const about = reader.groups.get(number);
+    const track = about && this.#named('thread', `NCCL ${about.name}`.slice(0, 256), 0);
+    if (about === undefined || track === undefined) {
+      this.lost++;
+      return;
+    }
+    const detail = rows.detail[row] as number;
+    const op = nameOf(rows, row, reader);
+    const [sequence, bytes] = [rows.sequence[row] as number, rows.bytes[row] as number];
+    if ((detail & ran) === 0 || (detail & isMessage) !== 0) {
+      const peer = rows.peer[row] as number;
+      const name = peer === 0xffff ? op : `${op} ${peer}`;
+      this.#addSpan(rows, row, track, name, 'nccl', `{"bytes":${bytes}}`, sequence);
+      return;
+    }
+    const work = {
+      op,
+      group: `${about.name} ${op}`,
+      sequence,
+      bytes,
+      track,
+      start: rows.start[row] as number,
+      end: rows.end[row] as number,
+    };
+    const before = this.#works.get(number);
+    if (before !== undefined && (before.group !== work.group || before.sequence !== sequence)) this.#addWork(before);
+    if (before === undefined && this.#works.size >= recordingLimits.gpuTracksMax) this.lost++;
+    else this.#works.set(number, work);
+  }
+
+  #addWork({ op, group, sequence, bytes, track, start: from, end: to }: Work): void {
+    const [start, end] = [Math.round(from * this.#scale), Math.round(to * this.#scale)];
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || !Number.isSafeInteger(sequence) || !Number.isSafeInteger(bytes)) {
+      this.lost++;
+      return;
+    }
+    const builder = this.#target.builderAt(start);
+    this.#nameTrack(track, builder);
+    builder.append('collectives', {
+      ...{ start, length: Math.max(0, end - start), track: track.number, op: builder.string(op), group: builder.string(group) },
+      ...{ sequence, bytes, id: 0, parent: 0, state: 0, peer: 0 },
+    });
+    builder.recorded.collective++;
+    this.#target.added();
+  }
+
+  #nameTrack(track: Track, builder: BatchBuilder): void {
+    if (track.serial === builder.serial) return;
+    track.serial = builder.serial;
+    const { number, kind, tid } = track;
+    builder.append('tracks', { track: number, kind: builder.string(kind), name: builder.string(track.name), tid });
   }
 
   #trackOf(rows: GpuRows, row: number, kind: number): Track | number | undefined {
@@ -116,7 +202,7 @@ export class GpuEvents {
   }
 
   /** `signature`: arguments as JSON text; many calls share them. */
-  #addSpan(rows: GpuRows, row: number, track: Track | number, name: string, category: string, signature?: string): void {
+  #addSpan(rows: GpuRows, row: number, track: Track | number, name: string, category: string, signature?: string, sequence = 0): void {
     const start = Math.round((rows.start[row] as number) * this.#scale);
     const end = Math.round((rows.end[row] as number) * this.#scale);
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
@@ -124,20 +210,19 @@ export class GpuEvents {
       return;
     }
     const builder = this.#target.builderAt(start);
-    if (typeof track !== 'number' && track.serial !== builder.serial) {
-      track.serial = builder.serial;
-      const { number, kind, tid } = track;
-      builder.append('tracks', { track: number, kind: builder.string(kind), name: builder.string(track.name), tid });
-    }
+    if (typeof track !== 'number') this.#nameTrack(track, builder);
     const line = typeof track === 'number' ? track : track.number;
     const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
     builder.recorded.span++;
     if (signature !== undefined) builder.appendOp(at, builder.string(signature), 0, 0, 0, 0, 0, 0, 0);
-    const correlation = rows.correlation[row] as number;
-    if (correlation !== 0) {
-      const key = builder.string('correlation');
-      builder.append('numberArguments', { table: builder.tableIndex('spans'), row: at, key, value: correlation });
-    }
+    const [key, value] = sequence > 0 ? ['sequence', sequence] : ['correlation', rows.correlation[row] as number];
+    if (value !== 0)
+      builder.append('numberArguments', {
+        table: builder.tableIndex('spans'),
+        row: at,
+        key: builder.string(key as string),
+        value: value as number,
+      });
     this.#target.added();
   }
 }

@@ -1,0 +1,56 @@
+// Collectives that NCCL's plugin writes into shared memory, through the agent into a service: matched across ranks, and late ones named. A program in Python
+// writes the rings, by their layout alone.
+
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { AgentJob } from './setup/agent-job.ts';
+import { runCommand } from './setup/ranktrace-command.ts';
+
+const program = [process.env.PYTHON_BIN ?? 'python3', '-I', 'test/programs/ring_rank.py'] as const;
+
+test('collectives of two ranks are read while they train, matched, and gone with their process', async () => {
+  await using job = await AgentJob.start();
+  const rings = job.at('rings');
+  mkdirSync(rings);
+  const ranks = [0, 1].map((rank) => job.rank(rank, 2, program, { daemon: false, environment: { RANKTRACE_GPU_DIR: rings } }));
+  await Promise.all(ranks.map((rank) => rank.said('training')));
+  const agent = await job.agent(job.address, 'socket', '0-1');
+  await job.untilRanks((known) => known.length === 2 && known.every(({ events }) => events > 200));
+  for (const { child } of ranks) child.kill('SIGTERM');
+  await agent.said(`rank 1 of run "${job.run}" ended with its run`);
+  agent.child.kill('SIGTERM');
+  await agent.ended;
+  expect(readdirSync(rings)).toEqual([]);
+
+  const { stdout } = await runCommand(['report', job.at('out'), '--run', job.run, '--json']);
+  interface Reported {
+    readonly collectives: {
+      readonly collectives: readonly { group: string; op: string; count: number; incomplete: number; violations: number }[];
+    };
+  }
+  const [collective, ...others] = (JSON.parse(stdout) as Reported).collectives.collectives;
+  expect(others).toEqual([]);
+  expect(collective).toMatchObject({ group: 'dp AllReduce', op: 'all_reduce', violations: 0 });
+  expect(collective?.count).toBeGreaterThan(50);
+  // One that only one rank had entered when the first process ended, and at the begin.
+  expect(collective?.incomplete).toBeLessThanOrEqual(4);
+  const { stdout: text } = await runCommand(['report', job.at('out'), '--run', job.run]);
+  expect(text).toContain('nothing was lost');
+  const { stdout: dump } = await runCommand(['dump', job.at('out'), '--run', job.run]);
+  expect(dump).toMatch(/rank 1 {2}NCCL dp {2}SPAN AllReduce .*sequence=\d+/);
+  expect(dump).toMatch(/rank 1 {2}NCCL dp {2}SPAN AllReduce .*\[collective\]/);
+});
+
+test('a file that is no ring is named once, and nothing else of the rank is missing', async () => {
+  await using job = await AgentJob.start();
+  const rings = job.at('rings');
+  mkdirSync(rings);
+  job.rank(0, 1, program, { daemon: false, environment: { RANKTRACE_GPU_DIR: rings, BROKEN: '1' } });
+  while (readdirSync(rings).length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  const agent = await job.agent(job.address, 'socket', '0');
+  await agent.said('it is no ring');
+  const [{ batches: before } = { batches: 0 }] = await job.ranks();
+  await job.untilRanks(([rank]) => (rank?.batches ?? 0) > before + 2);
+  expect(agent.output().match(/it is no ring/g)).toHaveLength(1);
+  expect(existsSync(rings)).toBe(true);
+});
