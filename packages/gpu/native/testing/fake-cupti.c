@@ -149,12 +149,23 @@ static int put_line(const char *line, uint64_t began, uint64_t shift) {
   return 1;
 }
 
+/* The whole file, with a NUL behind it. It is not open while it is played: a forked child that exits would move the place that its parent reads from. */
+static char *content_of(const char *path) {
+  FILE *file = fopen(path, "r");
+  if (file == NULL || fseek(file, 0, SEEK_END) != 0) return NULL;
+  size_t bytes = (size_t)ftell(file);
+  char *content = calloc(1, bytes + 1);
+  rewind(file);
+  if (content != NULL && fread(content, 1, bytes, file) != bytes) content[0] = '\0';
+  fclose(file);
+  return content;
+}
+
 static void *play(void *path) {
-  FILE *script = fopen(path, "r");
+  char *script = content_of(path), *next = script;
   uint64_t began = now();
-  char line[8192];
   unsigned long times = 1;
-  while (script != NULL && fgets(line, sizeof line, script) != NULL) {
+  for (char *line; script != NULL && (line = strsep(&next, "\n")) != NULL;) {
     if (strncmp(line, "buffer", 6) == 0) end_buffer();
     else if (strncmp(line, "flush", 5) == 0) {
       pthread_mutex_lock(&lock);
@@ -170,7 +181,7 @@ static void *play(void *path) {
     }
   }
   end_buffer();
-  if (script != NULL) fclose(script);
+  free(script);
   fprintf(stderr, "fake libcupti: played\n");
   return NULL;
 }
