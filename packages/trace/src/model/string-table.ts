@@ -14,7 +14,9 @@ import { limits } from './limits.ts';
 import { ReadBudget } from './read-budget.ts';
 import { sameBytes, type ViewedBytes } from './viewed-bytes.ts';
 
-const cacheEntries = 1 << 16;
+/** The cache has a fourfold of its entries as the table fills: most tables are of small files, and one of `cacheEntriesMax` takes 768 KiB. */
+const cacheEntriesMin = 1 << 8;
+const cacheEntriesMax = 1 << 16;
 const seenBytesMin = 1 << 14;
 /** When the seen bytes are more, the cache forgets all. */
 const seenBytesMax = 1 << 23;
@@ -25,9 +27,9 @@ export class StringTable {
   readonly strings: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
   /** By entry of the cache: index of the string, 0 for none; where its bytes are in `#seen`, and how many. */
-  readonly #cache = new Uint32Array(cacheEntries);
-  readonly #from = new Uint32Array(cacheEntries);
-  readonly #lengths = new Uint32Array(cacheEntries);
+  #cache = new Uint32Array(cacheEntriesMin);
+  #from = new Uint32Array(cacheEntriesMin);
+  #lengths = new Uint32Array(cacheEntriesMin);
   #seen = new Uint8Array(seenBytesMin);
   #seenView = new DataView(this.#seen.buffer);
   #seenLength = 0;
@@ -62,9 +64,7 @@ export class StringTable {
     this.strings.length = 1;
     this.#indexes.clear();
     this.#indexes.set('', 0);
-    this.#lengths.fill(0);
-    this.#cache.fill(0);
-    this.#seenLength = 0;
+    this.#forget();
   }
 
   /** Index of the text; undefined where it does not occur. */
@@ -87,21 +87,20 @@ export class StringTable {
       hash ^= hash >>> 15;
     }
     for (; at < to; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);
-    const entry = (hash ^ (hash >>> 16)) & (cacheEntries - 1);
+    hash ^= hash >>> 16;
+    const entry = hash & (this.#cache.length - 1);
     if (this.#lengths[entry] === length && sameBytes(view, from, this.#seenView, this.#from[entry] as number, length))
       return this.#cache[entry] as number;
     const index = this.index(decodeUtf8(bytes, from, to));
-    if (length <= cachedBytesMax) this.#remember(entry, index, bytes, from, to);
+    if (length <= cachedBytesMax) this.#remember(hash, index, bytes, from, to);
     return index;
   }
 
-  #remember(entry: number, index: number, bytes: Uint8Array, from: number, to: number): void {
+  #remember(hash: number, index: number, bytes: Uint8Array, from: number, to: number): void {
     const length = to - from;
-    if (this.#seenLength + length > seenBytesMax) {
-      this.#seenLength = 0;
-      this.#lengths.fill(0);
-      this.#cache.fill(0);
-    }
+    if (2 * this.strings.length > this.#cache.length && this.#cache.length < cacheEntriesMax) this.#widenCache();
+    else if (this.#seenLength + length > seenBytesMax) this.#forget();
+    const entry = hash & (this.#cache.length - 1);
     if (this.#seenLength + length > this.#seen.length) {
       let room = this.#seen.length;
       while (room < this.#seenLength + length) room *= 2;
@@ -116,6 +115,20 @@ export class StringTable {
     this.#lengths[entry] = length;
     this.#seen.set(bytes.subarray(from, to), this.#seenLength);
     this.#seenLength += length;
+  }
+
+  /** A cache of four times the entries, empty. */
+  #widenCache(): void {
+    const entries = 4 * this.#cache.length;
+    [this.#cache, this.#from, this.#lengths] = [new Uint32Array(entries), new Uint32Array(entries), new Uint32Array(entries)];
+    this.#seenLength = 0;
+  }
+
+  /** Empties the cache. */
+  #forget(): void {
+    this.#lengths.fill(0);
+    this.#cache.fill(0);
+    this.#seenLength = 0;
   }
 
   get(index: number): string {
