@@ -9,8 +9,9 @@ import { afterAll, expect, it } from 'vitest';
 import { Random } from '../packages/trace/src/simulate/random.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
+import { seedCount } from './setup/seeds.ts';
 
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 2);
+const seeds = seedCount(2);
 const ranks = 4;
 const phases = ['data', 'forward', 'backward', 'optimizer'];
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-blame-'));

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { describe, expect, test } from 'vitest';
 import { batchArbitrary, batchOf, contentOf, deflate, exampleBatches, header, inflate, noDeflate } from '../../../test/setup/batches.ts';
+import { runCount } from '../../../test/setup/seeds.ts';
 import { type Batch, besideOf, decodeBatch, decodeBatchHeader, encodeBatch, isBeside } from './batch.ts';
 import { ProtocolError } from './errors.ts';
 import { tableNames } from './event-tables.ts';
@@ -54,7 +55,7 @@ describe('decode∘encode = id', () => {
           expect(decodeBatchHeader(bytes)).toEqual(batch.header);
         }
       }),
-      { seed: 20_261_121, numRuns: 150 },
+      { seed: 20_261_121, numRuns: runCount(150) },
     );
   });
 
@@ -234,7 +235,7 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
         for (const [at, byte] of changes) changed[at % changed.length] = byte;
         attempt(changed);
       }),
-      { seed: 42, numRuns: 3000 },
+      { seed: 42, numRuns: runCount(3000) },
     );
   });
 
@@ -245,7 +246,7 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
         attempt(craft({}, bytes));
         attempt(craft({ encoding: 'deflate', size: 65_536 }, bytes));
       }),
-      { seed: 42, numRuns: 2000 },
+      { seed: 42, numRuns: runCount(2000) },
     );
   });
 
@@ -258,7 +259,7 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
         attempt(craft({}, { strings: [''], tables: body }));
         attempt(craft(body));
       }),
-      { seed: 42, numRuns: 1000 },
+      { seed: 42, numRuns: runCount(1000) },
     );
   });
 

@@ -3,12 +3,13 @@
 
 import { rankTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import { seedCount } from '../../../../test/setup/seeds.ts';
 import { AdverseClock, type AdverseKind, adverseKinds, referenceStart } from '../testing/adverse-clock.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
 import { type FittedClocks, fitClocks } from './fit-clocks.ts';
 
 /** Number of seeds of each kind; RANKTRACE_TEST_SEEDS=200 takes 20 s. */
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 25);
+const seeds = seedCount(25);
 const second = 1e9;
 
 const reference: ClockEvidence = {

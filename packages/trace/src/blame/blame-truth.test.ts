@@ -2,12 +2,13 @@
 // cost. `RANKTRACE_TEST_SEEDS=200` tests more of them.
 
 import { describe, expect, it } from 'vitest';
+import { seedCount } from '../../../../test/setup/seeds.ts';
 import { Random } from '../simulate/random.ts';
 import { type FaultyJobOptions, faultyJob, type JobFault, jobLine, jobPhases } from '../testing/faulty-job.ts';
 import { workedWindow } from '../testing/worked-window.ts';
 import { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
 
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 30);
+const seeds = seedCount(30);
 /** Two misses are allowed in 200 jobs, one in fewer. */
 const missedMax = (jobs: number): number => Math.max(1, Math.floor(0.01 * jobs));
 

@@ -2,6 +2,7 @@
 // is not as expected. `RANKTRACE_TEST_SEEDS=200` tests more of them.
 
 import { describe, expect, test } from 'vitest';
+import { seedCount, someSeeds } from '../../../../test/setup/seeds.ts';
 import type { RunBlame } from '../blame/run-blame-sink.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -23,7 +24,7 @@ function blameOf(texts: readonly string[]): RunBlame | undefined {
   return blame.blame;
 }
 
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 2);
+const seeds = seedCount(2);
 const heavyFactor = 8;
 /** Kernels so long that little of the step is communication. */
 const withHeavy = (faults: readonly GpuFault[], ranks: number): GpuFault[] => {
@@ -146,7 +147,7 @@ describe.each(Object.entries(variants))('%s', (_variant, { shape = {}, file = (t
   });
 });
 
-describe.each([1, 7, 23, 104])('planted in all ranks (seed %i)', (seed) => {
+describe.each(someSeeds([1, 7, 23, 104]))('planted in all ranks (seed %i)', (seed) => {
   test('a slow host: GPUs wait for it, and the evidence says where it was', () => {
     const blame = blameOf(textsOf({ seed, faults: [{ kind: 'slow_host', amount: 4000 * us }] }));
     expect(worst(blame)).toEqual(['host_bound', 'host_bound', [], 'GPU idle, host late']);
@@ -188,7 +189,7 @@ describe('a pipeline', () => {
   });
 });
 
-test.each([3, 5])('two faults at once: each is named (seed %i)', (seed) => {
+test.each(someSeeds([3, 5]))('two faults at once: each is named (seed %i)', (seed) => {
   const faults: GpuFault[] = [
     { kind: 'late_data', rank: 1, amount: 6 * ms },
     { kind: 'slow_kernels', rank: 2, amount: 12 },
@@ -229,7 +230,7 @@ test('one file alone gets an answer about its rank', () => {
   expect(worst(blameOf([texts[1] as string]))).toEqual(['communication_bound', 'communication_bound', [0], 'GPU communication']);
 });
 
-test.each([1, 7, 23])('without steps in the recording, windows are cut at a collective that repeats (seed %i)', (seed) => {
+test.each(someSeeds([1, 7, 23]))('without steps in the recording, windows are cut at a collective that repeats (seed %i)', (seed) => {
   const texts = textsOf({ seed, faults: [{ kind: 'slow_kernels', rank: 1, amount: 12 }] }).map((text) =>
     text.replaceAll(/ProfilerStep#\d+/g, 'a span'),
   );

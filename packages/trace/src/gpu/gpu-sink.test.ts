@@ -1,6 +1,7 @@
 // Simulated GPU jobs with faults planted in them: the sums agree with a plain calculation over the files, and each fault is named with its cost.
 
 import { describe, expect, test } from 'vitest';
+import { seedCount, someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { Random } from '../simulate/random.ts';
@@ -20,12 +21,13 @@ function summaryOf(texts: readonly string[], htaCompatible = false): GpuSummary 
   return sink.summary;
 }
 
+const soundJobs = seedCount(200);
 const textsOf = (options: GpuJobOptions): string[] => gpuJob(options).files.map(({ text }) => text);
 const ranksOf = (options: GpuJobOptions): readonly GpuRank[] => summaryOf(textsOf({ ranks: 4, ...options })).ranks;
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
 describe.each(['today', '2022', '2021'] as const)('files of %s', (vintage) => {
-  test.each([3, 17, 4711])('a plain calculation over the text agrees (seed %i)', (seed) => {
+  test.each(someSeeds([3, 17, 4711]))('a plain calculation over the text agrees (seed %i)', (seed) => {
     const texts = textsOf({ seed, ranks: 4, steps: 3, vintage });
     const { ranks, leftOut } = summaryOf(texts);
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 2, 3]);
@@ -56,24 +58,27 @@ test('a summary is made in pieces: it yields after each table of each rank', () 
   expect(pieces).toBeGreaterThan(4 * 12);
 });
 
-test.each([1, 2, 3, 5, 8])('parts add up: steps to their length, causes to idle time, tables to all kernels (seed %i)', (seed) => {
-  for (const { steps, totals, idle, kernels, overlap } of ranksOf({ seed })) {
-    for (const { length, compute, overlapped, exposed, copies, idle: none, idleBy, start, end } of steps) {
-      expect(compute + overlapped + exposed + copies + none).toBe(length);
-      expect(end - start).toBe(length);
-      expect(sumOf(Object.values(idleBy))).toBe(none);
+test.each(someSeeds([1, 2, 3, 5, 8]))(
+  'parts add up: steps to their length, causes to idle time, tables to all kernels (seed %i)',
+  (seed) => {
+    for (const { steps, totals, idle, kernels, overlap } of ranksOf({ seed })) {
+      for (const { length, compute, overlapped, exposed, copies, idle: none, idleBy, start, end } of steps) {
+        expect(compute + overlapped + exposed + copies + none).toBe(length);
+        expect(end - start).toBe(length);
+        expect(sumOf(Object.values(idleBy))).toBe(none);
+      }
+      expect(sumOf(Object.values(idle.byCause))).toBe(totals.idle);
+      expect(sumOf(idle.places.map(({ time }) => time))).toBeCloseTo(totals.idle, 3);
+      for (const { lines, rest } of [kernels.byName, kernels.byOp, kernels.byModule, kernels.byPhase]) {
+        expect(sumOf(lines.map(({ total }) => total)) + rest.total).toBe(kernels.total);
+      }
+      const [all, ...groups] = overlap;
+      expect(groups.map(({ group }) => group.replace(/ \[.*/, '')).sort()).toEqual(['0', '1']);
+      expect(sumOf(groups.map(({ kernels: count }) => count))).toBe(all?.kernels);
+      for (const { overlapped, exposed, total } of overlap) expect(overlapped + exposed).toBe(total);
     }
-    expect(sumOf(Object.values(idle.byCause))).toBe(totals.idle);
-    expect(sumOf(idle.places.map(({ time }) => time))).toBeCloseTo(totals.idle, 3);
-    for (const { lines, rest } of [kernels.byName, kernels.byOp, kernels.byModule, kernels.byPhase]) {
-      expect(sumOf(lines.map(({ total }) => total)) + rest.total).toBe(kernels.total);
-    }
-    const [all, ...groups] = overlap;
-    expect(groups.map(({ group }) => group.replace(/ \[.*/, '')).sort()).toEqual(['0', '1']);
-    expect(sumOf(groups.map(({ kernels: count }) => count))).toBe(all?.kernels);
-    for (const { overlapped, exposed, total } of overlap) expect(overlapped + exposed).toBe(total);
-  }
-});
+  },
+);
 
 /** Both summaries of one job: as it is, and with faults. */
 function withFaults(
@@ -92,7 +97,7 @@ const growth = (sound: readonly GpuRank[], faulty: readonly GpuRank[], of: (step
 
 const within = (value: number, wanted: number, share = 0.1): void => expect(Math.abs(value / wanted - 1)).toBeLessThan(share);
 
-describe.each([1, 7, 23, 104])('planted faults are named with their cost (seed %i)', (seed) => {
+describe.each(someSeeds([1, 7, 23, 104]))('planted faults are named with their cost (seed %i)', (seed) => {
   test('late data: the devices of that rank wait for the host in `data`, those of others for the collective', () => {
     const { sound, faulty } = withFaults(seed, [{ kind: 'late_data', rank: 2, amount: 3 * ms }]);
     const [place] = faulty[2]?.idle.places ?? [];
@@ -149,8 +154,8 @@ describe.each([1, 7, 23, 104])('planted faults are named with their cost (seed %
   });
 });
 
-test('200 sound jobs: no rank has a dependency, or idles much more than the others', () => {
-  for (let seed = 1000; seed < 1200; seed++) {
+test(`${soundJobs} sound jobs: no rank has a dependency, or idles much more than the others`, () => {
+  for (let seed = 1000; seed < 1000 + soundJobs; seed++) {
     const ranks = ranksOf({ seed, ranks: 2, steps: 2, layers: 3 });
     for (const { idle, totals } of ranks) expect(idle.byCause.dependency / totals.length).toBeLessThan(0.05);
     const shares = ranks.map(({ totals }) => totals.idle / totals.length);
@@ -241,7 +246,7 @@ describe('any events', () => {
     return JSON.stringify({ traceEvents });
   }
 
-  test.each(Array.from({ length: 60 }, (_, seed) => seed))('are summed up, and parts add up (seed %i)', (seed) => {
+  test.each(someSeeds(Array.from({ length: 60 }, (_, seed) => seed)))('are summed up, and parts add up (seed %i)', (seed) => {
     for (const htaCompatible of [false, true]) {
       const { ranks } = summaryOf([soup(seed), soup(seed + 1000)], htaCompatible);
       for (const { steps, totals, idle, kernels, devices } of ranks) {

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { seedCount } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
@@ -70,7 +71,7 @@ function summaryOf(seed: number, ranks: number, faults: readonly GpuFault[]): Gp
 /** Mean length of all windows of a job, ns. */
 const lengthOf = ({ segments }: GpuSummary): number => segments?.total as number;
 
-const seeds = Array.from({ length: Number(process.env.RANKTRACE_TEST_SEEDS ?? 3) }, (_, at) => 5 + 31 * at);
+const seeds = Array.from({ length: seedCount(3) }, (_, at) => 5 + 31 * at);
 
 describe.each(seeds)('seed %i: a job that was made so saves as much as its slower recording says', (seed) => {
   test.each([

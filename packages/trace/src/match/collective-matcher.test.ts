@@ -2,6 +2,7 @@
 
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { type AddedPart, CollectiveMatcher, type MatchedCollective, type MatcherBounds } from './collective-matcher.ts';
 
 const ms = 1e6;
@@ -334,7 +335,7 @@ describe('whatever is lost', () => {
         expect(reported.size + matcher.givenUp).toBe(added.length);
         expect(matcher.waiting).toBe(0);
       }),
-      { seed: 4, numRuns: 300 },
+      { seed: 4, numRuns: runCount(300) },
     );
   });
 
@@ -357,7 +358,7 @@ describe('whatever is lost', () => {
         matcher.end();
         expect(wanted.size).toBe(0);
       }),
-      { seed: 5, numRuns: 300 },
+      { seed: 5, numRuns: runCount(300) },
     );
   });
 });

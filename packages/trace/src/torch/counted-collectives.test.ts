@@ -2,12 +2,13 @@
 // clocks, and for no others.
 
 import { describe, expect, it } from 'vitest';
+import { seedCount } from '../../../../test/setup/seeds.ts';
 import { Random } from '../simulate/random.ts';
 import { alignedJob, clocksApart, errorsAgainst, violations } from '../testing/aligned-kineto.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import { mergedOnOwnClocks, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 6);
+const seeds = seedCount(6);
 const textsOf = (seed: number, ranks: number, clocks?: ReturnType<typeof clocksApart>): string[] =>
   gpuJob({ seed, ranks, steps: 6, ...(clocks && { clocks }) }).files.map(({ text }) => text);
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { KinetoReader, readKineto } from './kineto-reader.ts';
@@ -259,7 +260,7 @@ describe('hostile input', () => {
           ),
         ).toEqual(read(() => readKineto(damaged)));
       }),
-      { seed: 7, numRuns: 3000 },
+      { seed: 7, numRuns: runCount(3000) },
     );
   });
 
@@ -280,7 +281,7 @@ describe('hostile input', () => {
         else if (/NaN|Infinity|\p{Cc}/u.test(value)) return;
         else expect(errorOf(() => readKineto(bytesOf(text))).code).toMatch(/^(not_json|truncated)$/);
       }),
-      { seed: 8, numRuns: 3000 },
+      { seed: 8, numRuns: runCount(3000) },
     );
   });
 

@@ -1,0 +1,13 @@
+// How many seeds a test sweeps. `npm test` sweeps all of them; `npm run check` sets RANKTRACE_TEST_SEEDS=1, so that each sweep takes one; and
+// RANKTRACE_TEST_SEEDS=200 takes more of the sweeps that count their seeds.
+
+const asked = process.env.RANKTRACE_TEST_SEEDS === undefined ? undefined : Number(process.env.RANKTRACE_TEST_SEEDS);
+
+/** RANKTRACE_TEST_SEEDS, or `usual`: for seeds that are counted from a first one. */
+export const seedCount = (usual: number): number => asked ?? usual;
+
+/** At most RANKTRACE_TEST_SEEDS of these seeds. */
+export const someSeeds = <Seed>(seeds: readonly Seed[]): readonly Seed[] => seeds.slice(0, asked ?? seeds.length);
+
+/** Runs of a property: a hundred for each of RANKTRACE_TEST_SEEDS, `usual` at most. */
+export const runCount = (usual: number): number => (asked === undefined ? usual : Math.min(usual, 100 * asked));
