@@ -1,4 +1,4 @@
-// Projects, from fast to slow: `unit` and `sdk` beside the sources, `repository` (rules about the code and the manual), `services` (those beside the
+// Projects, from fast to slow: `unit` and `sdk` (those with TensorFlow.js) beside the sources, `repository` (rules about the code and the manual), `services` (those beside the
 // sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`, where recordings of others are found (test/recorded/README.md). Tests read `src` through the
 // `source` condition; child processes and worker threads run `dist`, which the global setup builds once per run, so that it is never stale.
 
@@ -31,6 +31,13 @@ const services = [
   'packages/sdk/src/profile/profile.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',
   'packages/sdk/src/transport/*.test.ts',
+];
+
+/** Engine and backends of TensorFlow.js are globals of a process: each of these files has its own. */
+const withTensorFlow = [
+  'packages/sdk/src/tfjs/*.test.ts',
+  'packages/sdk/src/profile/{fit-callback,sampled-ops}.test.ts',
+  'examples/mask-indices/src/*.test.ts',
 ];
 
 // test/run.mjs lists the cases where they cannot run, to say how many they are.
@@ -69,8 +76,8 @@ export default defineConfig({
         ...sources,
         test: {
           name: 'unit',
-          include: ['packages/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
-          exclude: ['packages/sdk/**', ...services],
+          include: ['{packages,examples}/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
+          exclude: [...withTensorFlow, ...services],
           // No module here has state of its own, so files share what they import: a fifth of the CPU time.
           isolate: false,
           testTimeout: 2 * minute,
@@ -81,9 +88,7 @@ export default defineConfig({
         ...sources,
         test: {
           name: 'sdk',
-          // Engine and backends of TensorFlow.js are globals of a process: each file has its own.
-          include: ['packages/sdk/src/**/*.test.ts', 'examples/*/src/**/*.test.ts'],
-          exclude: services,
+          include: withTensorFlow,
           testTimeout: 2 * minute,
           hookTimeout: 2 * minute,
         },

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readRun } from '../../../../test/setup/trace-events.ts';
@@ -29,13 +30,13 @@ afterEach(() => {
 const start = (options: Parameters<typeof profile>[0]): Profile =>
   profile({ run: 'test', directory, sampleIntervalMs: 0, ...options }).start();
 
-/** Steps of one product that takes some ms, and of one span, until `isOver`; the event loop turns at each. */
+/** Steps of one product, one span and some idle ms, until `isOver`. */
 async function train(prof: Profile, isOver: () => boolean): Promise<void> {
-  const x = tf.ones<tf.Rank.R2>([128, 128]);
+  const x = tf.ones<tf.Rank.R2>([32, 32]);
   while (!isOver()) {
     recordFunction('forward', () => tf.matMul(x, x).dispose());
     prof.step();
-    await new Promise((resolve) => setImmediate(resolve));
+    await wait(4);
   }
   x.dispose();
 }

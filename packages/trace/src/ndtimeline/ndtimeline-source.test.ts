@@ -32,11 +32,24 @@ const drawn: readonly (readonly [string, TimelineOptions])[] = [
   ['without waits and without space between steps', { space: 0 }],
 ];
 
+/** What `make` gives for these options, made once: each drawing is of the same jobs. */
+function once<Options, Value>(make: (options: Options) => Value): (options: Options) => Value {
+  const made = new Map<string, Value>();
+  return (options) => {
+    const key = JSON.stringify(options);
+    const value = made.get(key) ?? make(options);
+    made.set(key, value);
+    return value;
+  };
+}
+const jobOf = once(pipelineJob);
+const verdictOf = once((csv: string) => blameOfWindow(ndtimelineWindow(csv)).verdict);
+
 describe.each(drawn)('a timeline drawn %s', (_, options) => {
   it.each(someSeeds([2, 3, 7, 41]))('names the slow worker, and what it costs (seed %i)', (seed) => {
     const [stage, dp] = [seed % 4, (seed >> 1) % 4];
-    const slow = pipelineJob({ seed, slow: { stage, dp, factor: 2.1 } });
-    const healthy = pipelineJob({ seed });
+    const slow = jobOf({ seed, slow: { stage, dp, factor: 2.1 } });
+    const healthy = jobOf({ seed });
     const { blame } = merged(timelineOf(slow.csv, options));
     expect(blame.verdict).toBe('straggler');
     expect(blame.findings[0]).toMatchObject({ kind: 'straggler', ranks: [stage * 4 + dp] });
@@ -49,16 +62,16 @@ describe.each(drawn)('a timeline drawn %s', (_, options) => {
   });
 
   it.each(someSeeds([5, 6]))('blames no rank in a balanced job (seed %i)', (seed) => {
-    const { csv } = pipelineJob({ seed });
+    const { csv } = jobOf({ seed });
     const { blame } = merged(timelineOf(csv, options));
-    expect(blame.verdict).toBe(blameOfWindow(ndtimelineWindow(csv)).verdict);
+    expect(blame.verdict).toBe(verdictOf(csv));
     expect(blame.findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
   });
 
   it('distinguishes sequences of different lengths from a slow worker (seed 9)', () => {
-    const { csv } = pipelineJob({ seed: 9, lengths: 0.35 });
+    const { csv } = jobOf({ seed: 9, lengths: 0.35 });
     const { blame } = merged(timelineOf(csv, options));
-    expect(blame.verdict).toBe(blameOfWindow(ndtimelineWindow(csv)).verdict);
+    expect(blame.verdict).toBe(verdictOf(csv));
     expect(blame.findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
   });
 });
