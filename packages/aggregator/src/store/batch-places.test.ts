@@ -2,6 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { BatchPlaces } from './batch-places.ts';
 
 setFlagsFromString('--expose-gc');
@@ -73,7 +74,7 @@ test('places are those of a list, in order of arrival and of sequence, also afte
         before.expectSame(earlier);
       }
     }),
-    { numRuns: 40 },
+    { numRuns: runCount(40) },
   );
 });
 

@@ -17,6 +17,7 @@ import {
 import { mergeRun, type ProcessTotals, type TraceSink } from '@ranktrace/trace';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { AskedSteps } from '../record/capture-slots.ts';
 import { type OpenScope, Recorder } from '../record/recorder.ts';
@@ -462,7 +463,7 @@ test('however much is held, sent and pulled, every span is there once and whole 
       expect(totals.counts.span).toBeGreaterThanOrEqual(totals.recorded?.span ?? 0);
       expect(totals.counts.step).toBe(totals.recorded?.step);
     }),
-    { seed: 11, numRuns: 300 },
+    { seed: 11, numRuns: runCount(300) },
   );
 });
 

@@ -6,6 +6,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { type Batch, type BatchHeader, decodeBatch, encodeBatch, rankTime, spanState, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { BatchBuilder, noneRecorded, type RecordedCounts } from '../collect/batch-builder.ts';
 import { RingDrain } from '../collect/ring-drain.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -511,7 +512,7 @@ test('whole, open and close rows rebuild any program exactly, wherever the flush
       rig.flush();
       expect(rebuild(rig.batches).sort()).toEqual(wanted.sort());
     }),
-    { seed: 20_261_121, numRuns: 300 },
+    { seed: 20_261_121, numRuns: runCount(300) },
   );
 });
 

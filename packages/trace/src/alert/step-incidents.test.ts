@@ -3,12 +3,13 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { Random } from '../simulate/random.ts';
 import type { AlertChange, EngineAlert } from './alert-change.ts';
 import { AlertEngine, type AlertEngineState } from './alert-engine.ts';
 
 const ms = 1e6;
-const seeds = [1, 2, 3, 4, 5, 6];
+const seeds = someSeeds([1, 2, 3, 4, 5, 6]);
 
 /** Own work and the all-reduce of each rank in one step, ns. */
 type Step = readonly { readonly data: number; readonly forward: number; readonly allReduce: number }[];

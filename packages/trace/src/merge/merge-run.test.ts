@@ -10,6 +10,7 @@ import {
 } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceSink } from '../model/trace-sink.ts';
@@ -236,7 +237,7 @@ describe('merge', () => {
         expect(times).toEqual([...times].sort((a, b) => a - b));
         expect(totals.every((total) => total.late === 0)).toBe(true);
       }),
-      { seed: 7, numRuns: 300 },
+      { seed: 7, numRuns: runCount(300) },
     );
   });
 
@@ -249,7 +250,7 @@ describe('merge', () => {
         });
         expect(merged([...sources].reverse()).lines).toEqual(merged(sources).lines);
       }),
-      { seed: 8, numRuns: 100 },
+      { seed: 8, numRuns: runCount(100) },
     );
   });
 });

@@ -1,6 +1,7 @@
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { findCompleteness } from '../analyse/findings.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { TraceError } from '../model/errors.ts';
@@ -197,7 +198,7 @@ describe('a trace of ours', () => {
         expect(reported.totals).toEqual(totals);
         expect(reported.skipped).toEqual(skippedNothing);
       }),
-      { seed: 11, numRuns: 400 },
+      { seed: 11, numRuns: runCount(400) },
     );
   });
 

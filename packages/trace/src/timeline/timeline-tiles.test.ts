@@ -1,6 +1,7 @@
 import { nanos, openBit, type SpanTile, tileWidth, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { type BlockStore, MemoryBlocks } from '../model/block-store.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
@@ -187,28 +188,28 @@ describe('tiles', () => {
   it('count every event once at every level, and leave what is as long as the grain as it is (seed 11)', () => {
     fc.assert(
       fc.property(inOrder, (given) => checkTiles(build(given), given, identityClock)),
-      { seed: 11, numRuns: 20 },
+      { seed: 11, numRuns: runCount(20) },
     );
   });
 
   it('do so for spans that are reported open first and end later (seed 12)', () => {
     fc.assert(
       fc.property(withOpen, (given) => checkTiles(build(given), given, identityClock)),
-      { seed: 12, numRuns: 20 },
+      { seed: 12, numRuns: runCount(20) },
     );
   });
 
   it('do so for events that come late, which may lie over others (seed 13)', () => {
     fc.assert(
       fc.property(someLate, (given) => checkTiles(build(given), given, identityClock, false)),
-      { seed: 13, numRuns: 20 },
+      { seed: 13, numRuns: runCount(20) },
     );
   });
 
   it('do so on a clock that drifts and bends (seed 14)', () => {
     fc.assert(
       fc.property(inOrder, (given) => checkTiles(build(given, bentClock), given, bentClock)),
-      { seed: 14, numRuns: 20 },
+      { seed: 14, numRuns: runCount(20) },
     );
   });
 

@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { type Batch, decodeBatch, encodeBatch, type TableName, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { fromEnd } from '../match/collective-number.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { expectWholeFile } from '../testing/expect-whole-file.ts';
@@ -463,6 +464,6 @@ test('any events come through once each, in order, each of them one thing (seed 
         collectives.every(({ sequence, bytes }) => Number.isSafeInteger(sequence) && sequence >= 0 && Number.isSafeInteger(bytes)),
       ).toBe(true);
     }),
-    { seed: 21, numRuns: 1500 },
+    { seed: 21, numRuns: runCount(1500) },
   );
 });

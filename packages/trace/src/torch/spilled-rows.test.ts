@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { MemoryBlocks } from '../model/block-store.ts';
 import { ReadBudget } from '../model/read-budget.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
@@ -86,7 +87,7 @@ describe('a file whose rows are on disk gives the batches of one in memory', () 
         }
         expect(got).toBe('');
       }),
-      { numRuns: 60 },
+      { numRuns: runCount(60) },
     );
   });
 

@@ -2,6 +2,7 @@ import { deflateRawSync } from 'node:zlib';
 import { type Batch, encodeBatch } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { TraceError } from '../model/errors.ts';
 import { expectSkewRemoved } from '../testing/skew-case.ts';
 import { skewedCalls } from '../testing/skewed-calls.ts';
@@ -257,7 +258,7 @@ describe('zipkin source', () => {
           expect(error).toBeInstanceOf(TraceError);
         }
       }),
-      { seed: 45, numRuns: 300 },
+      { seed: 45, numRuns: runCount(300) },
     );
   });
 });

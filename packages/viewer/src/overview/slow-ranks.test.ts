@@ -1,5 +1,6 @@
 import { lowerMedian, type Overview, type OverviewRank, phaseMedians, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import { seedCount } from '../../../../test/setup/seeds.ts';
 import { headlineOf, rankPhases } from './slow-ranks.ts';
 
 const ms = 1e6;
@@ -89,8 +90,9 @@ describe('rankPhases', () => {
     expect([first?.rank.rank, first?.standsOut, first?.worst, first?.score]).toEqual([2, true, 1, 40 * ms]);
   });
 
-  it.each([4, 64, 1024])('lets hardly anybody of %i sound ranks stand out, and the planted one always (200 seeds)', (count) => {
-    const [seeds, deviation] = [200, 2];
+  const seeds = seedCount(200);
+  it.each([4, 64, 1024])(`lets hardly anybody of %i sound ranks stand out, and the planted one always (${seeds} seeds)`, (count) => {
+    const deviation = 2;
     let named = 0;
     for (let seed = 0; seed < seeds; seed++) {
       const normal = normals(seed);
