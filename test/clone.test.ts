@@ -5,12 +5,12 @@
 // names each command that cannot run as typed, with the reason and its replacement. A command that fails, and is no exception, fails the test.
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { filesBelow, read } from './repository/source-files.ts';
+import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { commandsOf, pageBlocks } from './setup/page-blocks.ts';
 import { repository, type StartedCommand } from './setup/ranktrace-command.ts';
 import { interrupt, printedBy, runTyped, startTyped } from './setup/typed-commands.ts';
@@ -144,15 +144,11 @@ describe('a clone', () => {
 });
 
 describe('the pages', () => {
-  beforeAll(async () => {
-    // The page on alerts names a file with the address of a channel, README the files that torch.profiler wrote on four ranks.
+  beforeAll(() => {
+    // The page on alerts names a file with the address of a channel, README the files that torch.profiler wrote on each rank.
     writeFileSync(join(clone, 'slack-url'), 'https://hooks.example/services/T0/B0/x\n');
-    writePageFiles('README.md');
-    await printedBy('RANKTRACE_TENSORBOARD_DIRECTORY=torch-log npx ranktrace run --ranks 4 -- node train.mjs', { cwd: clone });
-    const traces = readdirSync(join(clone, 'torch-log')).map((name) => join(clone, 'torch-log', name));
-    expect(traces).toHaveLength(4);
-    for (const [rank, path] of traces.entries()) writeFileSync(join(clone, `rank${rank}.json.gz`), gzipSync(readFileSync(path)));
-  }, 5 * minute);
+    writeGpuJob(clone, { seed: 1, ranks: 4 });
+  });
 
   test.for(steps.map(({ page, command }) => [page, command] as const))('%s: %s', { timeout: 10 * minute }, async ([page, command]) => {
     const { instead = command, until, code: expected = 0, ...exception } = exceptions[command] ?? {};
