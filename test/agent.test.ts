@@ -1,5 +1,6 @@
 // `ranktrace agent` beside ranks of PyTorch: a real agent and service, over both transports. The ranks speak Kineto's messages as torch does
-// (test/programs/kineto_rank.py); test/agent-torch.test.ts has real torch.
+// (test/programs/kineto_rank.py); test/agent-torch.test.ts has real torch. The tests wait most of their time: they run side by side, each with a job of
+// its own.
 
 import { mkdirSync, readdirSync } from 'node:fs';
 import type { CaptureResult } from '@ranktrace/protocol';
@@ -10,7 +11,7 @@ import { runCommand } from './setup/ranktrace-command.ts';
 
 const program = [process.env.PYTHON_BIN ?? 'python3', '-I', 'test/programs/kineto_rank.py'] as const;
 
-test('records a window of all ranks at one moment, and matches collectives that files of unequal length count differently', async () => {
+test.concurrent('records a window of all ranks at one moment, and matches collectives that files of unequal length count differently', async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-3');
   const ranks = [0, 1, 2, 3].map((rank) => job.rank(rank, 4, program));
@@ -37,7 +38,7 @@ test('records a window of all ranks at one moment, and matches collectives that 
   expect(await job.report()).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing was lost') });
 });
 
-test('names each rank that has no part, with the reason, and waits for none of them', async () => {
+test.concurrent('names each rank that has no part, with the reason, and waits for none of them', async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-5');
   const modes = ['normal', 'killed', 'late', 'silent', 'link', 'cut', 'huge'];
@@ -62,7 +63,7 @@ test('names each rank that has no part, with the reason, and waits for none of t
   expect(agent.output()).toContain('rank 4 of run "torch-job" has no part in the window');
 });
 
-test('ships files that its ranks write into a folder, and leaves those of other processes to their own agents', async () => {
+test.concurrent('ships files that its ranks write into a folder, and leaves those of other processes to their own agents', async () => {
   await using job = await AgentJob.start();
   const log = job.at('log');
   mkdirSync(log);
@@ -81,7 +82,7 @@ test('ships files that its ranks write into a folder, and leaves those of other 
   for (const rank of [0, 1]) expect(dumped.match(new RegExp(`rank ${rank} .*SPAN aten::mm`, 'g'))?.length).toBeGreaterThan(50);
 });
 
-test('what a rank sends itself and what is recorded of it beside are one rank, live and in captures of steps and of time', async () => {
+test.concurrent('what a rank sends itself and what is recorded of it beside are one rank, live and in captures of steps and of time', async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-1');
   const sending = { STEPS: '1', RANKTRACE_URL: job.address, RANKTRACE_RUN: job.run, RANKTRACE_SPOOL_DIRECTORY: job.at('spool', 'ranks') };
@@ -121,7 +122,7 @@ test('what a rank sends itself and what is recorded of it beside are one rank, l
   expect(stdout).toContain('2 of 2 ranks on 1 host');
 });
 
-test('two hosts with clocks of their own, over NATS whose broker is killed in the midst: nothing is lost, nothing is there twice', async () => {
+test.concurrent('two hosts with clocks of their own, over NATS whose broker is killed in the midst: nothing is lost, nothing is there twice', async () => {
   await using server = await startNatsServer();
   await using job = await AgentJob.start('--nats', server.url);
   const clock = (offset: number, host: string) => ({ RANKTRACE_TEST_CLOCK: `offset_ns=${offset},drift_ppm=0,host=${host}` });

@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type Alert, alertSchema, type LiveMessage } from '@ranktrace/protocol';
 import type { ProcessTotals, TraceEvent, TraceHeader } from '@ranktrace/trace';
 import { readPerfetto } from '@ranktrace/trace/perfetto';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type Alertmanager, startAlertmanager } from './setup/alertmanager.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
@@ -53,36 +53,61 @@ async function startReceiver(): Promise<Receiver> {
   };
 }
 
-let directory: string;
-let ranks: RankProgram[] = [];
-let service: StartedCommand | undefined;
+/** A service, and ranks that train. Disposing ends all of them. */
+class Job implements AsyncDisposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
+  #service: StartedCommand | undefined;
+  ranks: readonly RankProgram[] = [];
 
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
-});
-afterEach(async () => {
-  for (const { child } of ranks) child.kill('SIGKILL');
-  await Promise.all(ranks.map(({ ended }) => ended));
-  service?.child.kill('SIGINT');
-  await service?.ended;
-  [ranks, service] = [[], undefined];
-  rmSync(directory, { recursive: true, force: true });
-});
+  /** Starts the service with this configuration; gives its address. */
+  async serve(config: string): Promise<string> {
+    const path = join(this.directory, 'alerts.yml');
+    writeFileSync(path, config);
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(this.directory, 'out'), '--config', path]);
+    this.#service = service;
+    await service.said('listening on http');
+    return /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
+  }
 
-/** Starts the service and four ranks of slow-rank.mjs whose schedule records nothing; gives the service's address. */
-async function train(config: string, program: readonly string[]): Promise<string> {
-  const path = join(directory, 'alerts.yml');
-  writeFileSync(path, config);
-  service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'out'), '--config', path]);
-  await service.said('listening on http');
-  const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
-  ranks = await startRanks(4, ['test/programs/slow-rank.mjs', '1000000', ...program], {
-    RANKTRACE_URL: address.replace('http', 'ws'),
-    RANKTRACE_RUN: run,
-    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
-    RANKTRACE_SCHEDULE: 'wait=1000000,warmup=1,active=1',
-  });
-  return address;
+  async startRanks(address: string, args: readonly string[], environment: Record<string, string>): Promise<void> {
+    this.ranks = await startRanks(4, args, {
+      RANKTRACE_URL: address.replace('http', 'ws'),
+      RANKTRACE_RUN: run,
+      RANKTRACE_SPOOL_DIRECTORY: join(this.directory, 'spool'),
+      ...environment,
+    });
+  }
+
+  /** Starts the service and four ranks of slow-rank.mjs whose schedule records nothing; gives the service's address. */
+  async train(config: string, program: readonly string[]): Promise<string> {
+    const address = await this.serve(config);
+    await this.startRanks(address, ['test/programs/slow-rank.mjs', '1000000', ...program], {
+      RANKTRACE_SCHEDULE: 'wait=1000000,warmup=1,active=1',
+    });
+    return address;
+  }
+
+  /** The trace that was recorded with an alert. */
+  capturePath({ capture }: Alert): string {
+    return join(this.directory, 'out', run, capture?.path ?? '');
+  }
+
+  async until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 3 * minute): Promise<void> {
+    const deadline = performance.now() + withinMs;
+    while (!(await isSo())) {
+      if (performance.now() > deadline)
+        throw new Error(`${what}: not within ${withinMs / 1000} s; the service said:\n${this.#service?.output()}`);
+      await wait(50);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { child } of this.ranks) child.kill('SIGKILL');
+    await Promise.all(this.ranks.map(({ ended }) => ended));
+    this.#service?.child.kill('SIGINT');
+    await this.#service?.ended;
+    rmSync(this.directory, { recursive: true, force: true });
+  }
 }
 
 /** The last finished step of the rank that is furthest behind. */
@@ -100,31 +125,29 @@ async function placesOf(address: string): Promise<(string | null)[]> {
   return places;
 }
 
-async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 3 * minute): Promise<void> {
-  const deadline = performance.now() + withinMs;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${withinMs / 1000} s; the service said:\n${service?.output()}`);
-    await wait(50);
-  }
-}
-
 test(
   'slow steps are reported once, with who is slow in what, and with the trace of the onset; and when they are over',
   async () => {
+    await using job = new Job();
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
     const outputs = [
       `  - { type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }`,
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
-    const address = await train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), ['2', '700', '1000', '80']);
+    const address = await job.train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), [
+      '2',
+      '700',
+      '1000',
+      '80',
+    ]);
     // Other programs of the machine may make steps longer at any time; alerts about that are correct, and ignored here.
     const reported = (state: Alert['state']): Alert[] =>
       receiver.alerts.filter(
         (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 32,
       );
 
-    await until('the alert', () => reported('firing').length > 0, 6 * minute);
+    await job.until('the alert', () => reported('firing').length > 0, 6 * minute);
     const [alert] = reported('firing') as [Alert];
     // The cluster's own noise may make the rank's alert the first; both name the rank.
     expect(alert.summary).toMatch(/(steps are|rank 2 is) [\d.]+ % slower since step \d+: .*rank 2.*forward/);
@@ -139,7 +162,7 @@ test(
 
     // The trace of the slow steps: all ranks, at full detail, from before the onset on, recorded before the alert.
     expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
-    const forward = forwardIn(join(directory, 'out', run, alert.capture?.path ?? ''), 700);
+    const forward = forwardIn(job.capturePath(alert), 700);
     expect([...forward.keys()].sort()).toEqual([0, 1, 2, 3]);
     for (const [rank, { length, at }] of forward) {
       expect(at).toBeLessThan(Date.parse(alert.firedAt));
@@ -147,13 +170,13 @@ test(
       else expect(length).toBeLessThan(forward.get(2)?.length ?? 0);
     }
 
-    await until('its end', () => reported('resolved').length > 0, 6 * minute);
-    await until("Alertmanager's word of it", () =>
+    await job.until('its end', () => reported('resolved').length > 0, 6 * minute);
+    await job.until("Alertmanager's word of it", () =>
       receiver.notified.some(({ status, labels }) => status === 'resolved' && labels.incident === alert.id),
     );
     expect(reported('firing')).toHaveLength(1);
     expect(reported('resolved').map(({ id }) => id)).toEqual([alert.id]);
-    for (const { child } of ranks) child.kill('SIGTERM');
+    for (const { child } of job.ranks) child.kill('SIGTERM');
   },
   15 * minute,
 );
@@ -193,41 +216,42 @@ function forwardIn(path: string, first: number): Map<number, { length: number; a
   return found;
 }
 
-describe('a rank that goes no further', () => {
+// They wait most of their time: side by side. Those whose verdict is about the length of steps run alone.
+describe.concurrent('a rank that goes no further', () => {
   /** Rank 1 is in the middle of this step's `forward`. */
   const step = 100;
   const program = ['1', String(step), String(step + 1), '60000'];
 
   /** Trains until rank 1 gets `signal` in that step; gives the webhook's alert: ranks, place, and the trace of the onset. */
-  async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals, rules = ''): Promise<Alert> {
+  async function halted(job: Job, receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals, rules = ''): Promise<Alert> {
     const outputs = [
       `  - { type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }`,
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
-    const address = await train([`rules: { rank_stopped: { after: 5s }${rules} }`, 'outputs:', ...outputs].join('\n'), program);
-    await until('the step before', async () => (await stepOf(address)) >= step - 1);
+    const address = await job.train([`rules: { rank_stopped: { after: 5s }${rules} }`, 'outputs:', ...outputs].join('\n'), program);
+    await job.until('the step before', async () => (await stepOf(address)) >= step - 1);
     // The others wait, and every rank has reported its place.
     const wanted = ['all_reduce', 'forward', 'all_reduce', 'all_reduce'];
-    await until('all places', async () => {
+    await job.until('all places', async () => {
       const places = await placesOf(address);
       return wanted.every((name, rank) => places[rank]?.startsWith(name) === true);
     });
     const killedAt = new Date().toISOString();
-    ranks[1]?.child.kill(signal);
+    job.ranks[1]?.child.kill(signal);
     // If a busy machine kept a rank silent for so long, an earlier alert was correct.
     const reported = (): Alert[] => receiver.alerts.filter(({ rule, firedAt }) => rule === 'rank_stopped' && firedAt > killedAt);
-    await until('the alert', () => reported().length > 0);
+    await job.until('the alert', () => reported().length > 0);
     const [alert] = reported() as [Alert];
     expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], step: step - 1, onsetStep: step });
     expect(alert.summary).toContain(`after step ${step - 1}; rank 1 was in forward of step ${step}; ranks 0, 2, 3 wait in all_reduce`);
     expect(alert.cause).toMatchObject({ kind: 'rank_stopped', ranks: [1], hosts: [hostname()], phase: 'forward' });
     expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
     const isActive = async (): Promise<boolean> => (await alertmanager.alerts()).some(({ labels }) => labels.rule === 'rank_stopped');
-    await until('Alertmanager has it', isActive);
+    await job.until('Alertmanager has it', isActive);
 
     // The trace holds the steps before it of all ranks, at full detail for those that continue, and the step in which it stopped, as far as it came.
     expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 2, 3], ranksMissing: [1] });
-    const { events, totals, unixMs } = capturedIn(join(directory, 'out', run, alert.capture?.path ?? ''));
+    const { events, totals, unixMs } = capturedIn(job.capturePath(alert));
     const before = [...Array(16).keys()].map((place) => step - 16 + place);
     for (const rank of [0, 1, 2, 3]) {
       const steps = events.filter((one) => one.kind === 'step' && one.rank === rank);
@@ -241,7 +265,7 @@ describe('a rank that goes no further', () => {
     expect(totals.find(({ process }) => process.rank === 1)?.place).toMatchObject({ step, phase: { name: 'forward' } });
 
     // The same from the store, by hand.
-    const report = await runCommand(['report', join(directory, 'out', run), '--json']);
+    const report = await runCommand(['report', join(job.directory, 'out', run), '--json']);
     const { openWork } = JSON.parse(report.stdout);
     const inside = openWork.ranks.find(({ rank }: { rank: number }) => rank === 1).open;
     expect(inside).toMatchObject([{ name: 'forward' }]);
@@ -251,10 +275,11 @@ describe('a rank that goes no further', () => {
   }
 
   test('because it was killed is reported of once, with the phase it was in and the trace', { timeout: 10 * minute }, async () => {
+    await using job = new Job();
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
     // Even if the ranks that wait for it would count as a hang soon.
-    const { id } = await halted(receiver, alertmanager, 'SIGKILL', ', hang: { after: 500ms }');
+    const { id } = await halted(job, receiver, alertmanager, 'SIGKILL', ', hang: { after: 500ms }');
     expect(receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map((alert) => alert.id)).toEqual([id]);
     // In `forward` it was alive and kept the others waiting, which may have raised an alert; the open alert is now that it was killed.
     const open = receiver.alerts.filter(({ rule }) => rule === 'hang');
@@ -262,15 +287,11 @@ describe('a rank that goes no further', () => {
   });
 
   test('because its work is done is not reported of, whenever the others end', { timeout: 10 * minute }, async () => {
+    await using job = new Job();
     await using receiver = await startReceiver();
-    const path = join(directory, 'alerts.yml');
-    writeFileSync(
-      path,
+    const address = await job.serve(
       `rules: { rank_stopped: { after: 1s }, hang: { after: 1s } }\noutputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`,
     );
-    service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'out'), '--config', path]);
-    await service.said('listening on http');
-    const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
     const program = `
       import { existsSync } from 'node:fs';
       import { setTimeout } from 'node:timers/promises';
@@ -280,19 +301,16 @@ describe('a rank that goes no further', () => {
       while (!existsSync(process.env.LEAVE + process.env.RANK)) await setTimeout(20);
       if (process.env.RANK === '1') process.exit(0);
       if (process.env.RANK === '2') await prof.stop();`;
-    const leave = join(directory, 'leave-');
-    ranks = await startRanks(4, ['--input-type=module', '-e', program], {
-      RANKTRACE_URL: address.replace('http', 'ws'),
-      RANKTRACE_RUN: run,
-      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    const leave = join(job.directory, 'leave-');
+    await job.startRanks(address, ['--input-type=module', '-e', program], {
       RANKTRACE_EXIT_DEADLINE_MS: '60000',
       LEAVE: leave,
     });
-    await until('the last step', async () => (await stepOf(address)) >= 19);
+    await job.until('the last step', async () => (await stepOf(address)) >= 19);
     // One ends in good order, one exits, and two just finish; each long after the one before, by the rules' measure.
     for (const rank of [2, 1, 0, 3]) {
       writeFileSync(`${leave}${rank}`, '');
-      expect(await ranks[rank]?.ended).toMatchObject({ code: 0 });
+      expect(await job.ranks[rank]?.ended).toMatchObject({ code: 0 });
       await wait(2500);
     }
     const { alerts } = (await (await fetch(`${address}/v1/alerts`)).json()) as { alerts: Alert[] };
@@ -302,56 +320,59 @@ describe('a rank that goes no further', () => {
   });
 
   test('because it was stopped is reported of, and that it goes on', { timeout: 10 * minute }, async () => {
+    await using job = new Job();
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
-    const { id } = await halted(receiver, alertmanager, 'SIGSTOP');
-    ranks[1]?.child.kill('SIGCONT');
+    const { id } = await halted(job, receiver, alertmanager, 'SIGSTOP');
+    job.ranks[1]?.child.kill('SIGCONT');
     const reported = (): string[] =>
       receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map(({ state, id, ranks }) => `${state} ${id} ${ranks}`);
-    await until('its end', () => reported().length > 1);
+    await job.until('its end', () => reported().length > 1);
     expect(reported()).toEqual([`firing ${id} 1`, `resolved ${id} 1`]);
     const notified = (): string[] => receiver.notified.filter(({ labels }) => labels.rule === 'rank_stopped').map(({ status }) => status);
-    await until("Alertmanager's word of its end", () => notified().includes('resolved'));
+    await job.until("Alertmanager's word of its end", () => notified().includes('resolved'));
     expect(notified()[0]).toBe('firing');
   });
+
+  test(
+    'a collective that one rank does not enter is reported of, with what keeps it and the trace; and when it is over',
+    async () => {
+      await using job = new Job();
+      await using receiver = await startReceiver();
+      const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }]`;
+      await job.train(`rules: { hang: { after: 3s } }\n${outputs}`, ['1', '100', '101', '30000']);
+      const reported = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
+      await job.until('the alert', () => reported().length > 0);
+      const [alert] = reported() as [Alert];
+      expect(alert.summary).toMatch(/^ranks 0, 2, 3 are inside of all_reduce \d+ of group world for [\d.]+ s; rank 1 never entered it$/);
+      expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], onsetStep: 100 });
+      expect(alert.cause).toMatchObject({ kind: 'hang', ranks: [1], hosts: [hostname()], phase: 'forward' });
+      expect(alert.cause?.text).toContain('rank 1 is in forward of step 100');
+      expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
+      const { events } = capturedIn(job.capturePath(alert));
+      const open = events.filter(({ state }) => state === 'open').map(({ rank, name }) => `${rank} ${name}`);
+      expect(open.sort()).toEqual(['0 all_reduce', '1 forward', '2 all_reduce', '3 all_reduce']);
+
+      await job.until('its end', () => reported().some(({ state }) => state === 'resolved'));
+      expect(reported().map(({ id, state }) => `${state} ${id}`)).toEqual([`firing ${alert.id}`, `resolved ${alert.id}`]);
+    },
+    10 * minute,
+  );
 });
-
-test(
-  'a collective that one rank does not enter is reported of, with what keeps it and the trace; and when it is over',
-  async () => {
-    await using receiver = await startReceiver();
-    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }]`;
-    await train(`rules: { hang: { after: 3s } }\n${outputs}`, ['1', '100', '101', '30000']);
-    const reported = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
-    await until('the alert', () => reported().length > 0);
-    const [alert] = reported() as [Alert];
-    expect(alert.summary).toMatch(/^ranks 0, 2, 3 are inside of all_reduce \d+ of group world for [\d.]+ s; rank 1 never entered it$/);
-    expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], onsetStep: 100 });
-    expect(alert.cause).toMatchObject({ kind: 'hang', ranks: [1], hosts: [hostname()], phase: 'forward' });
-    expect(alert.cause?.text).toContain('rank 1 is in forward of step 100');
-    expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
-    const { events } = capturedIn(join(directory, 'out', run, alert.capture?.path ?? ''));
-    const open = events.filter(({ state }) => state === 'open').map(({ rank, name }) => `${rank} ${name}`);
-    expect(open.sort()).toEqual(['0 all_reduce', '1 forward', '2 all_reduce', '3 all_reduce']);
-
-    await until('its end', () => reported().some(({ state }) => state === 'resolved'));
-    expect(reported().map(({ id, state }) => `${state} ${id}`)).toEqual([`firing ${alert.id}`, `resolved ${alert.id}`]);
-  },
-  10 * minute,
-);
 
 test(
   'a larger batch, as was planned, is nothing to be reported of',
   async () => {
+    await using job = new Job();
     await using receiver = await startReceiver();
     // Steps become two thirds longer. Other programs may make them a little longer at any time; that would rightly raise an alert.
     const rules = 'rules: { step_time: { change: 30% }, step_time_drift: { change: 30% } }';
     const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
-    const address = await train(`${rules}\n${outputs}`, ['-1', '0', '0', '0', '500']);
-    await until('steps with the larger batch', async () => (await stepOf(address)) >= 900, 6 * minute);
+    const address = await job.train(`${rules}\n${outputs}`, ['-1', '0', '0', '0', '500']);
+    await job.until('steps with the larger batch', async () => (await stepOf(address)) >= 900, 6 * minute);
     const about = receiver.alerts.filter(({ rule, onsetStep }) => rule.startsWith('step_time') && Math.abs((onsetStep ?? 0) - 500) <= 32);
     expect(about).toEqual([]);
-    for (const { child } of ranks) child.kill('SIGTERM');
+    for (const { child } of job.ranks) child.kill('SIGTERM');
   },
   10 * minute,
 );
