@@ -23,7 +23,13 @@ import { findCollectives } from '../../packages/trace/src/torch/kineto-collectiv
 import type { KinetoTable } from '../../packages/trace/src/torch/kineto-table.ts';
 import { recording, recordingRows, recordingText } from './recording.ts';
 
-const load = (path: string): KinetoTable => tableOfKineto(recording(`kineto/${path}`));
+const loaded = new Map<string, KinetoTable>();
+/** The table of a file, read once: a read of the larger ones takes a second. */
+function load(path: string): KinetoTable {
+  const table = loaded.get(path) ?? tableOfKineto(recording(`kineto/${path}`));
+  loaded.set(path, table);
+  return table;
+}
 const nanosOf = (micros: string): bigint => {
   const [whole = '', rest = ''] = micros.split('.');
   return BigInt(whole + rest.padEnd(3, '0'));
