@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 export const repository: string = fileURLToPath(new URL('../..', import.meta.url));
 
-const skipped = new Set(['node_modules', 'dist', '.git', '.turbo', 'coverage', 'ranktrace-out']);
+const skipped = new Set(['node_modules', 'dist', '.git', 'coverage', 'ranktrace-out']);
 
 /** Paths of all files below `folder`, relative to the repository, sorted; build output and dependencies left out. */
 export function filesBelow(folder: string): string[] {
