@@ -1,6 +1,7 @@
-// Projects, from fast to slow: `unit` and `sdk` (those with TensorFlow.js) beside the sources, `repository` (rules about the code and the manual), `services` (those beside the
-// sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`, where recordings of others are found (test/recorded/README.md). Tests read `src` through the
-// `source` condition; child processes and worker threads run `dist`, which the global setup builds once per run, so that it is never stale.
+// Projects, from fast to slow: `unit` and `sdk` (those with TensorFlow.js) beside the sources, `repository` (rules about the code and the manual),
+// `services` (those beside the sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`,
+// where recordings of others are found (test/recorded/README.md). Tests read `src` through the `source` condition; child processes and worker threads
+// run `dist`, which the global setup builds once per run, so that it is never stale.
 
 import { defaultClientConditions, defaultServerConditions } from 'vite';
 import { defineConfig } from 'vitest/config';
