@@ -100,7 +100,7 @@ export default defineConfig({
       },
       {
         ...sources,
-        test: { name: 'services', include: services, testTimeout: 2 * minute, hookTimeout: 2 * minute },
+        test: { name: 'services', include: services, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
       },
       {
         ...sources,
