@@ -23,6 +23,6 @@ describe('npm run bench', () => {
   it('refuses a name that does not exist, and says which do', () => {
     const { status, stderr } = bench('wires');
     expect(status).toBe(2);
-    expect(stderr).toContain('there is no "wires"; there are recorder, overhead, python, agent, wire,');
+    expect(stderr).toContain('there is no "wires"; there are recorder, overhead, python, agent, gpu, wire,');
   });
 });

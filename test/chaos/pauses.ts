@@ -45,7 +45,7 @@ export class HealthWatch {
   }
 
   async #isAnswered(): Promise<boolean> {
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(2000)]);
+    const signal = AbortSignal.timeout(2000);
     try {
       const answer = await fetch(`${this.#stage.serviceAddress}/healthz`, { signal });
       return (await answer.text()) === 'ok\n';

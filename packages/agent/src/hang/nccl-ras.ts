@@ -33,9 +33,9 @@ export async function askRas(
 ): Promise<readonly LaunchCount[] | undefined> {
   const where = `NCCL's RAS at ${host}:${port}`;
   const failed = (why: string, cause?: unknown): AgentError => new AgentError('ras_unavailable', `Cannot ask ${where}: ${why}`, { cause });
-  const text = await converse({ host, port }, AbortSignal.any([signal, AbortSignal.timeout(waitMs)])).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') return undefined;
-    throw failed((error as Error).name === 'AbortError' ? `no answer within ${waitMs / 1000} s` : (error as Error).message, error);
+  const text = await converse({ host, port }, signal, waitMs).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ECONNREFUSED') return undefined;
+    throw failed(error.message, error);
   });
   if (text === undefined) return undefined;
   const [, answer = '', json = ''] = /^([^\n]{0,200})\n([\s\S]*)$/.exec(text) ?? [];
@@ -47,12 +47,14 @@ export async function askRas(
   }
 }
 
-/** All that it answers until it hangs up. */
-function converse({ host, port }: RasAddress, signal: AbortSignal): Promise<string> {
+/** All that it answers until it hangs up, at most `waitMs` later. */
+function converse({ host, port }: RasAddress, signal: AbortSignal, waitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
     const socket = connect({ host, port, signal });
+    // Not AbortSignal.any with AbortSignal.timeout: the garbage collector may take such a timeout before it fires (nodejs/node issue 57736).
+    const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${waitMs / 1000} s`)), waitMs);
     // An older one refuses the format and would send text: the first line tells.
     socket.once('connect', () => socket.write('SET FORMAT json\nSTATUS\n'));
     socket.on('data', (chunk) => {
@@ -61,7 +63,10 @@ function converse({ host, port }: RasAddress, signal: AbortSignal): Promise<stri
       else chunks.push(chunk);
     });
     socket.once('error', reject);
-    socket.once('close', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    socket.once('close', () => {
+      clearTimeout(timer);
+      resolve(Buffer.concat(chunks).toString('utf8'));
+    });
   });
 }
 

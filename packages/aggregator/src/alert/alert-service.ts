@@ -22,6 +22,7 @@ import {
 } from '@ranktrace/trace/alert';
 import type { Improvement } from '@ranktrace/trace/detect';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
+import { withDeadline } from '../model/deadline.ts';
 import { messageOf, systemCode } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -303,9 +304,8 @@ export class AlertService implements AsyncDisposable {
     const hinted = { cause: causeOfHint(alert), place: undefined };
     const store = this.#options.store(alerts.run);
     if (store === undefined || this.#closed.signal.aborted) return hinted;
-    const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(limits.alertCauseMsMax)]);
     try {
-      return await explainAlert(alert, store.sources(), signal);
+      return await withDeadline(this.#closed.signal, limits.alertCauseMsMax, (signal) => explainAlert(alert, store.sources(), signal));
     } catch (error) {
       this.#options.onNotice(`run ${alerts.run}: the cause of alert ${alert.id} is not known: ${messageOf(error)}`);
       return hinted;

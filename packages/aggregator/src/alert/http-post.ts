@@ -7,6 +7,7 @@
 //   no answer         another try
 
 import { readFile } from 'node:fs/promises';
+import { withDeadline } from '../model/deadline.ts';
 import type { SendResult } from './alert-output.ts';
 import { sent } from './alert-output.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
@@ -33,14 +34,7 @@ export async function postJson(
   signal: AbortSignal,
 ): Promise<SendResult> {
   let where = 'the receiver';
-  // Avoids AbortSignal.any: each call would leave something behind in a signal that lives as long as the service.
-  const ending = new AbortController();
-  const end = (): void => ending.abort(new Error(`${where} had not answered when the service ended`));
-  const seconds = receiver.timeoutMs / 1000;
-  const timer = setTimeout(() => ending.abort(new Error(`${where} did not answer within ${seconds} s`)), receiver.timeoutMs);
-  signal.addEventListener('abort', end, { once: true });
-  if (signal.aborted) end();
-  try {
+  const send = async (ending: AbortSignal): Promise<SendResult> => {
     const { url, headers } = await target(receiver, path);
     where = url.host;
     const response = await fetch(url, {
@@ -49,17 +43,20 @@ export async function postJson(
       body: JSON.stringify(body),
       // A redirected POST would become a GET, or go to a host that nobody configured.
       redirect: 'manual',
-      signal: ending.signal,
+      signal: ending,
     });
     const { status, ok } = response;
     const said = await beginning(response, ok ? 0 : limits.outputAnswerBytesMax);
     if (ok) return sent;
     return { ok: false, reason: `${where} answered ${status}${said}`, retry: isPassing(status), afterMs: retryAfterMs(response) };
+  };
+  try {
+    return await withDeadline(signal, receiver.timeoutMs, send);
   } catch (error) {
-    return { ok: false, reason: reasonOf(error, where), retry: true };
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', end);
+    if (signal.aborted) return { ok: false, reason: `${where} had not answered when the service ended`, retry: true };
+    const isLate = error instanceof DOMException && error.name === 'TimeoutError';
+    const reason = isLate ? `${where} did not answer within ${receiver.timeoutMs / 1000} s` : reasonOf(error, where);
+    return { ok: false, reason, retry: true };
   }
 }
 

@@ -12,6 +12,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { limits as protocolLimits } from '@ranktrace/protocol';
 import { WindowSink } from '@ranktrace/trace';
+import { withDeadline } from '../model/deadline.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -93,8 +94,7 @@ async function send(view: RunView, { from, until, ranks, format }: TraceRequest,
   const merge = view.merge(new WindowSink(writer, { from, until, hasRank }));
   const between = async (): Promise<void> => {
     if (!response.writableNeedDrain) return;
-    const stalled = AbortSignal.timeout(limits.viewDownloadStallMs);
-    await once(response, 'drain', { signal: AbortSignal.any([gone.signal, stalled]) });
+    await withDeadline(gone.signal, limits.viewDownloadStallMs, (signal) => once(response, 'drain', { signal }));
   };
   try {
     await driveSteps(merge, { signal: gone.signal, between });
