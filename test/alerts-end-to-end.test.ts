@@ -1,6 +1,6 @@
 // Four ranks train, a fault hits one of them, and receivers get the alert: real processes, a real Alertmanager, a real receiver of webhooks.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
@@ -96,9 +96,15 @@ class Job implements AsyncDisposable {
     const deadline = performance.now() + withinMs;
     while (!(await isSo())) {
       if (performance.now() > deadline)
-        throw new Error(`${what}: not within ${withinMs / 1000} s; the service said:\n${this.#service?.output()}`);
+        throw new Error(`${what}: not within ${withinMs / 1000} s; the service said:\n${this.#service?.output()}${this.#raised()}`);
       await wait(50);
     }
+  }
+
+  /** What was raised instead: under load, other slow steps than those of the fault. */
+  #raised(): string {
+    const path = join(this.directory, 'out', run, 'alerts.jsonl');
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -344,6 +344,27 @@ test('spans of OpenTelemetry are no phases of the step', async () => {
   expect([...(named('ProfilerStep#0').phases?.keys() ?? [])]).toEqual(['forward']);
 });
 
+test('a child ends within its parent, also where our reading of its start comes late', async () => {
+  const slow: SpanProcessor = {
+    onStart: ({ name }) => {
+      const until = performance.now() + (name === 'child' ? 20 : 0);
+      while (performance.now() < until);
+    },
+    onEnd: () => undefined,
+    forceFlush: () => Promise.resolve(),
+    shutdown: () => Promise.resolve(),
+  };
+  provider = new BasicTracerProvider({ spanProcessors: [slow, processor] });
+  start();
+  const parent = startSpan('parent');
+  startSpan('child', {}, inside(parent)).end();
+  parent.end();
+  const { named } = await stopAndRead();
+  const [outer, inner] = [named('parent'), named('child')];
+  expect(inner.lane).toBe(outer.lane);
+  expect(inner.start + inner.length).toBeLessThanOrEqual(outer.start + outer.length);
+});
+
 test('both sides of a call between two processes are one flow', async () => {
   const server = fork(new URL('../../../test/programs/open-telemetry-server.mjs', import.meta.url), {
     env: { ...process.env, RANKTRACE_RUN: 'test', RANKTRACE_DIRECTORY: directory, RANK: '1', WORLD_SIZE: '2' },

@@ -8,7 +8,9 @@
 // the later ones.
 //
 // Times. OpenTelemetry reads a clock of 1 ms at the start, and measures the length with a fine one. So a span that starts now gets our own
-// reading, one with an explicit start keeps that, and both have OpenTelemetry's length.
+// reading, one with an explicit start keeps that, and both have OpenTelemetry's length. Our reading is a little later than OpenTelemetry's, by
+// different amounts; so a span that starts now ends by the time that its end is reported, or a child might end after its parent. Where our reading
+// comes more than 1 ms late, OpenTelemetry's is taken; a child begins with its parent where that puts it up to 1 ms before.
 //
 // Invariants: OpenTelemetry is not imported, versions 1 and 2 of its SDK fit; nothing is thrown into the instrumented program. Without a
 // running profile a span costs one check; spans that began before the profile are ignored.
@@ -48,6 +50,8 @@ interface OpenTelemetryCall {
   readonly id: number;
   /** Clock of this thread, ms. */
   readonly start: number;
+  /** That it is our own reading, and not an explicit one. */
+  readonly startsNow: boolean;
   /** Attributes recorded at the start. */
   readonly reported: ReadonlyMap<string, unknown>;
 }
@@ -112,7 +116,11 @@ export class RanktraceSpanProcessor {
     const { traceId, spanId } = span.spanContext();
     const { spanId: parentId, isRemote = false } = span.parentSpanContext ?? { spanId: span.parentSpanId };
     const kind = kinds[span.kind] ?? 'span';
-    const start = startOf(span.startTime);
+    // The caller's side of a remote call runs beside its callee, even in one process.
+    const parent = isRemote || parentId === undefined ? undefined : this.#open.get(parentId);
+    const now = performance.now();
+    const read = startOf(span.startTime, now);
+    const start = parent !== undefined && parent.start - read < 1 ? Math.max(parent.start, read) : read;
     const args: Record<string, string | number | boolean> = kind === 'span' ? { traceId, spanId } : {};
     const reported = this.#report(recorder, args, span.attributes, new Map());
     const id = recorder.beginAsync({
@@ -122,11 +130,10 @@ export class RanktraceSpanProcessor {
       peer: this.#bounded(recorder, peerOf(span.attributes, kind)),
       ids: idBytes(traceId, spanId, parentId),
       time: start,
-      // The caller's side of a remote call runs beside its callee, even in one process.
-      parent: isRemote || parentId === undefined ? 0 : (this.#open.get(parentId)?.id ?? 0),
+      parent: parent?.id ?? 0,
       args,
     });
-    if (id !== 0) this.#open.set(spanId, { recorder, id, start, reported });
+    if (id !== 0) this.#open.set(spanId, { recorder, id, start, startsNow: start === now, reported });
   }
 
   #end(span: OpenTelemetrySpan): void {
@@ -141,7 +148,8 @@ export class RanktraceSpanProcessor {
     if (isError && typeof span.status.message === 'string') args['otel.status_description'] = span.status.message;
     this.#report(call.recorder, args, span.attributes, call.reported);
     const length = (span.endTime[0] - span.startTime[0]) * 1000 + (span.endTime[1] - span.startTime[1]) / 1e6;
-    call.recorder.endAsync(call.id, { time: call.start + Math.max(0, length), isError, args });
+    const end = call.start + Math.max(0, length);
+    call.recorder.endAsync(call.id, { time: call.startsNow ? Math.min(end, performance.now()) : end, isError, args });
   }
 
   /** Adds to `args` attributes that are new since `reported` or have changed; returns all known so far. A list becomes JSON. */
@@ -178,9 +186,8 @@ export class RanktraceSpanProcessor {
   }
 }
 
-/** Clock of this thread, ms. */
-function startOf([seconds, nanos]: HrTime): number {
-  const now = performance.now();
+/** Clock of this thread, ms: `now` for a span that starts now. */
+function startOf([seconds, nanos]: HrTime, now: number): number {
   const unixNow = Date.now();
   const start = seconds * 1000 + nanos / 1e6;
   if (nanos % 1e6 === 0 && Math.abs(unixNow - start) <= 1) return now;
