@@ -1,5 +1,5 @@
 // GPU rows on their way: what a row with its name takes of CUPTI's thread, against a copy of 64 bytes; rows a second that the ring's reader takes, against
-// reading the bytes alone; and rows a second that become batches, with the bytes that a kernel with its call takes on the wire.
+// reading the bytes alone; and rows a second that become batches, with the bytes that a kernel takes on the wire, alone and with its call.
 //
 //   ring_writer.c ──► ring ──► RingReader ──► GpuEvents ──► batch        the writer is compiled here: without a C compiler it is left out
 
@@ -95,26 +95,37 @@ function readRows(path: string): void {
   if (taken !== rows) throw new Error(`The reader took ${taken} of ${rows} rows`);
 }
 
-/** Kernels of a step of training and their calls, as CUPTI reports them: 50 names on two streams, a few µs to a few hundred each. */
-function generated(): GpuRows {
+/** Kernels of a step. */
+const kernelsPerStep = 500;
+
+/**
+ * Kernels of steps of training, each with its call if `withCalls`, as CUPTI reports them: the same 500 in each step, of 50 names on two streams, a few µs to
+ * a few hundred each. Times are random to the ns.
+ */
+function generated(withCalls: boolean): GpuRows {
   const made = new GpuRows();
   let state = 1;
   const random = (): number => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
     return state / 2 ** 31;
   };
+  const order = Array.from({ length: kernelsPerStep }, () => Math.floor(50 * random()));
   let [host, device] = [1e9, 1e9];
   for (let kernel = 0; kernel < rowsMax / 2; kernel++) {
-    const call = made.length++;
     host += Math.round(4000 + 3000 * random());
-    made.kind[call] = rowKind.call;
-    made.detail[call] = 1;
-    made.name[call] = 51;
-    made.start[call] = host;
-    made.end[call] = host + Math.round(2500 + 1500 * random());
-    made.stream[call] = 1;
+    const callLength = Math.round(2500 + 1500 * random());
+    if (withCalls) {
+      const call = made.length++;
+      made.kind[call] = rowKind.call;
+      made.detail[call] = 1;
+      made.name[call] = 51;
+      made.start[call] = host;
+      made.end[call] = host + callLength;
+      made.stream[call] = 1;
+      made.correlation[call] = kernel + 1000;
+    }
     const row = made.length++;
-    const name = Math.floor(50 * random());
+    const name = order[kernel % kernelsPerStep] as number;
     device = Math.max(device + Math.round(900 + 300 * random()), host + 5000);
     const length = Math.round((3 + 4 * name) * 1000 * (0.97 + 0.06 * random()));
     made.kind[row] = rowKind.kernel;
@@ -122,7 +133,7 @@ function generated(): GpuRows {
     made.stream[row] = name % 8 === 0 ? 14 : 7;
     [made.start[row], made.end[row]] = [device, device + length];
     device += length;
-    made.correlation[call] = made.correlation[row] = kernel + 1000;
+    made.correlation[row] = kernel + 1000;
     made.grid.set([64 * (1 + (name % 16)), 1 + (name % 3), 1], 3 * row);
     made.block.set([128 << (name % 2), 1, 1], 3 * row);
     made.registers[row] = 32 + 8 * (name % 10);
@@ -131,17 +142,24 @@ function generated(): GpuRows {
 }
 
 async function throughEvents(): Promise<Figure[]> {
-  const made = generated();
-  const names = new Map(
-    Array.from({ length: 51 }, (_, at) => [at + 1, at === 50 ? 'cudaLaunchKernel' : `void sm90_gemm_kernel_${at}<float, ${at}>`]),
-  );
-  let bytes = 0;
-  const work = (): void => {
+  const made = generated(true);
+  const names = new Map(Array.from({ length: 51 }, (_, at) => [at + 1, at === 50 ? 'cudaLaunchKernel' : nameOf(at)]));
+  /** Bytes of the bodies of these rows' batches, each as large as the SDK makes it. */
+  const encoded = (rows: GpuRows): number => {
     const builder = new BatchBuilder();
-    const target = { catchUp: () => {}, builderAt: () => builder, trackOf: () => 1, added: () => {} };
-    new GpuEvents(target, 1).add(made, { names } as unknown as RingReader);
-    bytes = encodeBody(builder.take(), (body) => deflateRawSync(body)).body.length;
+    let bytes = 0;
+    const take = (): void => {
+      bytes += encodeBody(builder.take(), (body) => deflateRawSync(body)).body.length;
+    };
+    const added = (): void => {
+      if (builder.full) take();
+    };
+    const target = { catchUp: () => {}, builderAt: () => builder, trackOf: () => 1, added };
+    new GpuEvents(target, 1).add(rows, { names } as unknown as RingReader);
+    take();
+    return bytes;
   };
+  const work = (): void => void encoded(made);
   const copy = new Float64Array(8 * rowsMax);
   const perSecond = (what: () => void): number => {
     const start = process.hrtime.bigint();
@@ -161,10 +179,17 @@ async function throughEvents(): Promise<Figure[]> {
       baseline: { name: 'deflating as many rows of zeros', value: times.deflate / 1e6 },
     }),
     figure({
-      name: 'sent per kernel, with its call',
-      value: (2 * bytes) / made.length,
+      name: 'sent per kernel',
+      value: (2 * encoded(generated(false))) / rowsMax,
       unit: 'B',
       target: { at: 'most', value: 8, of: 'value' },
     }),
+    figure({ name: 'sent per kernel, with its call', value: (2 * encoded(made)) / rowsMax, unit: 'B' }),
   ];
 }
+
+/** As long as those of CUTLASS and of PyTorch. */
+const nameOf = (at: number): string =>
+  at % 2 === 0
+    ? `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize${64 << (at % 3)}x${at}x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas`
+    : `void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_${at}<float>, std::array<char*, 3ul> >(int, std::array<char*, 3ul>)`;

@@ -10,7 +10,7 @@ const handsOver = /\b(?:setInterval|setTimeout|setImmediate)\((?=\S*[\s\S])|\.(?
 const harmless: Readonly<Record<string, readonly string[]>> = {
   // Settle a promise or a signal, or keep a value.
   'aggregator/src/service.ts': ['setTimeout(report, ', 'setTimeout(end, limits.flushWaitMsMax)', 'setTimeout(end, limits.flushQuietMs)'],
-  'aggregator/src/alert/http-post.ts': ['setTimeout(() => ending.abort('],
+  'aggregator/src/model/deadline.ts': ['setTimeout(() => ending.abort('],
   'aggregator/src/alert/output-queue.ts': ['setTimeout(() => this.#stop.abort()', 'setTimeout(advance, '],
   'aggregator/src/http/capture-requests.ts': [".once('close', () => gone.abort("],
   'aggregator/src/http/trace-requests.ts': [".once('close', () => gone.abort("],

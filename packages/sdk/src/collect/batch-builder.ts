@@ -2,7 +2,8 @@
 //
 // Invariants: index 0 of the strings is ''. `full` comes early enough that one more event with all its arguments, or one step's phases,
 // still fit a batch, so encoding never fails for its size (an upper bound per row is counted; deflate only makes it smaller).
-// In a taken batch spans, collectives and rpcs are sorted by (track, start, −length): outer before inner. Argument rows follow their events.
+// In a taken batch spans, collectives and rpcs are sorted by (track, start, −length): outer before inner. Argument rows follow their events, in the
+// same order: numbers of rows that rise take a fifth of the bytes on the wire.
 
 import {
   type Batch,
@@ -24,6 +25,8 @@ const rowBytes = Object.fromEntries(
 ) as Record<TableName, number>;
 
 const sortedTables = ['spans', 'collectives', 'rpcs'] as const;
+/** They name rows of the sorted ones. */
+const argumentTables = ['ops', 'numberArguments', 'stringArguments'] as const;
 
 /** Numbers of batches under construction, shared by all builders of a process. */
 export class Serials {
@@ -183,10 +186,15 @@ export class BatchBuilder {
   take(): Pick<Batch, 'strings' | 'tables'> {
     const tables = { ...this.tables } as Record<TableName, EventTable<TableName>>;
     for (const name of sortedTables) {
-      const order = sortedOrder(tables[name] as unknown as EventTable<'spans'>);
+      const order = spanOrder(tables[name] as unknown as EventTable<'spans'>);
       if (order === undefined) continue;
       tables[name] = permuted(tables[name], order);
       moveArguments(this.tables, name, order);
+    }
+    for (const name of argumentTables) {
+      const { columns, length } = tables[name];
+      const order = argumentOrder(columns as unknown as ArgumentColumns, length);
+      if (order !== undefined) tables[name] = permuted(tables[name], order);
     }
     const taken = { strings: this.#strings, tables: tables as unknown as EventTables };
     this.serial = this.#serials.next();
@@ -211,12 +219,28 @@ function fieldBytes(type: ColumnType): number {
   return type === 'number' ? 8 : type === 'small' || type === 'string' ? 4 : 7;
 }
 
-/** Row indexes in order, or `undefined` when the rows already are, as those of a single thread are. */
-function sortedOrder({ columns, length }: EventTable<'spans'>): Uint32Array | undefined {
+function spanOrder({ columns, length }: EventTable<'spans'>): Uint32Array | undefined {
   const compare = (left: number, right: number) =>
     (columns.track[left] as number) - (columns.track[right] as number) ||
     (columns.start[left] as number) - (columns.start[right] as number) ||
     (columns.length[right] as number) - (columns.length[left] as number);
+  return sortedOrder(length, compare);
+}
+
+/** All ops are those of spans. */
+interface ArgumentColumns {
+  readonly table?: Uint32Array;
+  readonly row: Uint32Array;
+}
+
+function argumentOrder({ table, row }: ArgumentColumns, length: number): Uint32Array | undefined {
+  const compare = (left: number, right: number) =>
+    (table === undefined ? 0 : (table[left] as number) - (table[right] as number)) || (row[left] as number) - (row[right] as number);
+  return sortedOrder(length, compare);
+}
+
+/** Row indexes in order, or `undefined` when the rows already are, as those of a single thread are. */
+function sortedOrder(length: number, compare: (left: number, right: number) => number): Uint32Array | undefined {
   let row = 1;
   while (row < length && compare(row - 1, row) <= 0) row++;
   if (row >= length) return undefined;

@@ -165,6 +165,15 @@ describe('who keeps others waiting', () => {
     expect(headlineOf({ phases, phaseRoles, ranks, findings: [finding], waiting, analysed: true, toStep: 999 }).isOver).toBe(false);
   });
 
+  it('is not named beside one that costs more than ten times as much, and is beside one that does not', () => {
+    const cost = { fromStep: 0, toStep: 899, affectedSteps: 10, comparedSteps: 900, shareOfStep: 0.1, nsPerAffectedStep: 4 * ms };
+    const costly = { ...straggler(1), phase: 'forward', cost: { ...cost, nsPerStep: 8 * ms } };
+    const other = (nsPerStep: number) => ({ ...straggler(0), phase: 'data', cost: { ...cost, nsPerStep } });
+    expect(blamed({ findings: [costly, other(0.7 * ms)] }).slice(0, 2)).toEqual([[1], 'forward']);
+    expect(blamed({ findings: [costly, other(0.9 * ms)] }).slice(0, 2)).toEqual([[1, 0], undefined]);
+    expect(blamed({ findings: [other(0.1 * ms)] }).slice(0, 2)).toEqual([[0], 'data']);
+  });
+
   it('is the one that an open alert names', () => {
     const alert = { severity: 'alert', kind: 'step_time', cause: 'straggler', text: '', ranks: [1] } as const;
     expect(blamed({ findings: [alert] })[0]).toEqual([1]);

@@ -6,7 +6,7 @@
 //
 // While nothing is analysed, one rank at most stands out, and only if it stands apart from all others (`rankApart`).
 // The findings have better evidence, as they account for waiting between ranks: once they exist, the ranks that they charge stand out and no others,
-// so that the page and `ranktrace report` agree.
+// so that the page and `ranktrace report` agree. A fault that costs little beside the most costly one stays in the list of findings.
 
 import {
   type FindingCost,
@@ -78,9 +78,15 @@ interface Charged {
   readonly cause: string | undefined;
 }
 
+/** A fault is negligible below this part of the most costly one. */
+const negligiblePart = 0.1;
+
 /** The causes that the findings charge steps to; undefined without such findings. A note is no verdict. */
 function chargedOf({ findings = [] }: Blamed): Charged | undefined {
-  const stragglers = findings.filter(isStraggler);
+  const costOf = ({ cost }: ViewFinding): number => cost?.nsPerStep ?? Number.POSITIVE_INFINITY;
+  const known = findings.flatMap(({ kind, cost }) => (kind === 'straggler' && cost !== undefined ? [cost.nsPerStep] : []));
+  const least = negligiblePart * Math.max(0, ...known);
+  const stragglers = findings.filter((finding) => isStraggler(finding) && costOf(finding) >= least);
   if (stragglers.length > 0) return { ranks: new Set(stragglers.flatMap(({ ranks }) => ranks)), stragglers, cause: undefined };
   const { state, findings: deciding } = runStateOf(findings.filter(({ kind }) => !isOfOneRank(kind)));
   const shared = state === 'regression' || state === 'cause' ? deciding[0] : undefined;
