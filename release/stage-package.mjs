@@ -1,4 +1,4 @@
-// Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private packages that they
+// Turns one workspace package, or the C libraries of a platform, into a folder that npm can pack. Of a package: its built files, and inside of them the built files of the private packages that they
 // import, so that no other package of this repository has to be published.
 //
 //   packages/sdk/dist/index.js                  ──►  dist/index.js
@@ -46,6 +46,28 @@ export function stagePackage(name, target) {
   const licenses = 'dist/licenses.txt';
   if (existsSync(own(licenses))) cpSync(own(licenses), join(target, licenses));
   writeFileSync(join(target, 'package.json'), `${JSON.stringify(staging.manifest(), undefined, 2)}\n`);
+}
+
+const libraries = join(repository, 'packages/gpu/dist/native');
+
+/** Platforms (`linux-x64`) whose C libraries were built here: this one, and those whose folders were copied beside it. */
+export const builtPlatforms = () => (existsSync(libraries) ? readdirSync(libraries).sort() : []);
+
+/** Stages the C libraries of a platform in the empty folder `target`, as a package that npm installs on that platform alone. */
+export function stageLibraries(platform, target) {
+  const { manifest } = packages.get('@ranktrace/gpu');
+  const { version, license, engines } = manifest;
+  const [os, cpu] = platform.split('-');
+  const about = {
+    name: `@ranktrace/gpu-${platform}`,
+    version,
+    description: `C libraries of @ranktrace/sdk that record GPUs, for ${platform}.`,
+  };
+  cpSync(join(libraries, platform), target, { recursive: true });
+  cpSync(join(repository, 'packages/gpu/README.md'), join(target, 'README.md'));
+  cpSync(join(repository, 'LICENSE'), join(target, 'LICENSE'));
+  const written = { ...about, license, engines, os: [os], cpu: [cpu], libc: ['glibc'] };
+  writeFileSync(join(target, 'package.json'), `${JSON.stringify(written, undefined, 2)}\n`);
 }
 
 /** Files that users of a package can name: its exports, their types, and its commands. */

@@ -81,6 +81,28 @@ describe('the sdk alone', () => {
   });
 });
 
+describe.skipIf(process.platform !== 'linux')('the libraries that record GPUs', () => {
+  const named = `ranktrace-gpu-${process.platform}-${process.arch}-`;
+  const tarball = (): string | undefined => readdirSync(tarballs).find((name) => name.startsWith(named));
+  const program =
+    "import { profile } from '@ranktrace/sdk'; const prof = profile({ run: 'gpu', activities: ['cpu', 'cuda'] }).start(); prof.step(); await prof.stop();";
+
+  test('are said to be missing, and what installs them', async () => {
+    const { code, stderr } = await runTyped(`node --input-type=module -e "${program}"`, { cwd: job });
+    expect([code, stderr]).toEqual([0, expect.stringContaining(`npm i @ranktrace/gpu-${process.platform}-${process.arch}`)]);
+  });
+
+  test('are found once they are installed', { timeout: 5 * minute }, async (context) => {
+    const file = tarball();
+    if (file === undefined) return context.skip('no C compiler built them here');
+    await run(`npm i --no-save --prefer-offline --no-audit --no-fund '${join(tarballs, file)}'`);
+    const { code, stderr } = await runTyped(`RANKTRACE_CUPTI_LIBRARY=none.so node --input-type=module -e "${program}"`, { cwd: job });
+    // The library itself says what it lacks.
+    expect([code, stderr]).toEqual([0, expect.stringContaining('RANKTRACE_CUPTI_LIBRARY cannot be opened')]);
+    await run(`npm uninstall --no-save --prefer-offline --no-audit --no-fund @ranktrace/gpu-${process.platform}-${process.arch}`);
+  });
+});
+
 describe('types', () => {
   const consumer = `
 import { profile, recordFunction, schedule, tensorboardTraceHandler, type Profile, type ProfileOptions } from '@ranktrace/sdk';

@@ -27,8 +27,19 @@ const at = (file: string, path: string): string => join(folder, file.replace(/\.
 const filesOf = (name: string): readonly string[] => tarballs.get(name) ?? [];
 const textOf = (name: string, path: string): string => readFileSync(at(folders.get(name) ?? '', path), 'utf8');
 
-it('two packages are published', () => {
-  expect([...tarballs.keys()].sort()).toEqual(['@ranktrace/sdk', 'ranktrace']);
+const libraries = join(repository, 'packages/gpu/dist/native');
+const platforms = existsSync(libraries) ? readdirSync(libraries) : [];
+
+it('two packages are published, and the C libraries of each platform that has been built', () => {
+  const native = platforms.map((platform) => `@ranktrace/gpu-${platform}`);
+  expect([...tarballs.keys()].sort()).toEqual([...native, '@ranktrace/sdk', 'ranktrace'].sort());
+});
+
+it.for(platforms)('the libraries for %s install there alone, and bring nothing else', (platform) => {
+  const name = `@ranktrace/gpu-${platform}`;
+  expect(filesOf(name)).toEqual(['LICENSE', 'README.md', 'libranktrace-nccl-profiler.so', 'package.json', 'ranktrace-gpu.node']);
+  const [os, cpu] = platform.split('-');
+  expect(JSON.parse(textOf(name, 'package.json'))).toMatchObject({ name, os: [os], cpu: [cpu], libc: ['glibc'] });
 });
 
 it.each(['@ranktrace/sdk', 'ranktrace'])('%s has our license, word for word', (name) => {
