@@ -1,6 +1,6 @@
 // A moment without a free file descriptor: everything that opens a file fails then, and continues afterwards.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -34,8 +34,8 @@ const program = `
   const held = [];
   try { for (;;) held.push(openSync('/dev/null')); } catch {}
   await record(1000);
-  // A busy machine samples later than every 50 ms.
-  await setTimeout(2000);
+  // Looking for a file needs no descriptor.
+  while (!existsSync(process.env.SAID)) await setTimeout(10);
   for (const descriptor of held) closeSync(descriptor);
   await record(2000);
   await prof.stop();`;
@@ -53,12 +53,15 @@ test.for(['file', 'ws'] as const)(
       RANKTRACE_DIRECTORY: out,
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
       RANKTRACE_EXIT_DEADLINE_MS: '60000',
+      SAID: join(directory, 'said'),
       WATCHED: service ? join(directory, 'spool') : out,
       RANKTRACE_OVERHEAD_BUDGET: '1',
       ...(service && { RANKTRACE_URL: url }),
     };
     const command = `ulimit -n 512; exec ${process.execPath} --input-type=module -e "$0"`;
     const rank = startProgram('bash', ['-c', command, program], { cwd: repository, env, ownGroup: false });
+    await rank.said('sampling the host failed');
+    writeFileSync(env.SAID, '');
     const { code, stderr } = await rank.ended;
     expect(code, stderr).toBe(0);
     service?.child.kill('SIGINT');

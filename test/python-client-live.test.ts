@@ -1,6 +1,6 @@
 // Ranks in Python, live: over WebSocket and NATS, through killed receivers, and killed themselves. What they counted is what is stored, once.
 
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { LiveMessage } from '@ranktrace/protocol';
@@ -29,6 +29,8 @@ afterEach(async () => {
 
 const out = (): string => join(directory, 'out');
 const spool = (): string => join(directory, 'spool');
+/** Ranks wait half way for this file. */
+const restarted = (): string => join(directory, 'restarted');
 
 function startRank(rank: number, worldSize: number, environment: Record<string, string>): StartedCommand {
   const env = {
@@ -78,11 +80,12 @@ async function expectWhole(ranks: number, stderr: readonly CommandResult[]): Pro
 test('over WebSocket, with a service that is killed and started again', async () => {
   const port = await freePort();
   await serve(port);
-  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: `ws://127.0.0.1:${port}` }));
+  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: `ws://127.0.0.1:${port}`, UNTIL: restarted() }));
   await until(async () => (await ranksAt(port)).filter(({ step }) => step > 50).length === 2);
   service?.child.kill('SIGKILL');
   await service?.ended;
   await serve(port);
+  writeFileSync(restarted(), '');
   const ended = await Promise.all(ranks.map((rank) => rank.ended));
   await until(async () => (await ranksAt(port)).filter((rank) => rank.ended).length === 2);
   await expectWhole(2, ended);
@@ -97,10 +100,11 @@ test('over NATS with an NKey, with a broker that is killed and started again', a
   process.env.RANKTRACE_NATS_NKEY = seed;
   await serve(port, '--nats', broker.url);
   delete process.env.RANKTRACE_NATS_NKEY;
-  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: broker.url, RANKTRACE_NATS_NKEY: seed }));
+  const ranks = [0, 1].map((rank) => startRank(rank, 2, { RANKTRACE_URL: broker.url, RANKTRACE_NATS_NKEY: seed, UNTIL: restarted() }));
   await until(async () => (await ranksAt(port)).filter(({ step }) => step > 50).length === 2);
   await broker.kill9();
   await broker.restart();
+  writeFileSync(restarted(), '');
   const ended = await Promise.all(ranks.map((rank) => rank.ended));
   await until(async () => (await ranksAt(port)).filter((rank) => rank.ended).length === 2);
   await expectWhole(2, ended);

@@ -27,7 +27,8 @@ function node(args: readonly string[], environment: Record<string, string> = {})
   const child = spawn(process.execPath, args, {
     cwd: repository,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: 'test', ...environment },
+    // Ends do not hurry on a slow machine.
+    env: { ...process.env, RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: 'test', RANKTRACE_EXIT_DEADLINE_MS: '60000', ...environment },
   });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {

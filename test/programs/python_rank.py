@@ -1,4 +1,5 @@
-"""A rank that trains with Python: STEPS steps of "data", "forward" and an all-reduce. At KILL_AT it kills itself inside of "forward"."""
+"""A rank that trains with Python: STEPS steps of "data", "forward" and an all-reduce. At KILL_AT it kills itself inside of "forward".
+Half way it waits for the file UNTIL, if that is named."""
 
 import os
 import signal
@@ -9,9 +10,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import ranktrace
 
 steps, kill_at = int(os.environ["STEPS"]), int(os.environ.get("KILL_AT", "-1"))
+until = os.environ.get("UNTIL")
 with ranktrace.profile() as prof:
     prof.context(batch_size=32)
     for number in range(steps):
+        while until and number == steps // 2 and not os.path.exists(until):
+            time.sleep(0.01)
         with ranktrace.record_function("data"):
             time.sleep(0.001)
         with ranktrace.record_function("forward", {"number": number}):
