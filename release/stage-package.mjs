@@ -1,5 +1,5 @@
-// Turns one workspace package, or the C libraries of a platform, into a folder that npm can pack. Of a package: its built files, and inside of them the built files of the private packages that they
-// import, so that no other package of this repository has to be published.
+// Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private packages that they
+// import, so that no other package of this repository has to be published. The C libraries of a platform become a package of their own.
 //
 //   packages/sdk/dist/index.js                  ──►  dist/index.js
 //     import … from '@ranktrace/protocol'             import … from './internal/protocol/index.js'
