@@ -14,9 +14,17 @@ async function joinRanks(worldSize: number): Promise<Cluster[]> {
   return Promise.all(ranks.map((rank) => joinCluster({ rank, worldSize, masterAddress: '127.0.0.1', masterPort })));
 }
 
+/** Of a range from which systems hand out no ports: another test may not get it meanwhile. */
 async function freePort(): Promise<number> {
-  using listener = await PeerListener.open('127.0.0.1', 0);
-  return listener.port;
+  for (;;) {
+    const port = 20_000 + Math.floor(10_000 * Math.random());
+    try {
+      using listener = await PeerListener.open('127.0.0.1', port);
+      return listener.port;
+    } catch {
+      // Another one.
+    }
+  }
 }
 
 function leave(clusters: readonly Cluster[]): void {
