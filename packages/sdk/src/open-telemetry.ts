@@ -54,6 +54,10 @@ interface OpenTelemetryCall {
   readonly startsNow: boolean;
   /** Attributes recorded at the start. */
   readonly reported: ReadonlyMap<string, unknown>;
+  /** Undefined once it has ended: no chain of ended ones is held. */
+  parent: OpenTelemetryCall | undefined;
+  /** The latest end of its ended children, in the units of `start`; 0 without any. */
+  childrenEnd: number;
 }
 
 /** By `SpanKind`. */
@@ -133,7 +137,7 @@ export class RanktraceSpanProcessor {
       parent: parent?.id ?? 0,
       args,
     });
-    if (id !== 0) this.#open.set(spanId, { recorder, id, start, startsNow: start === now, reported });
+    if (id !== 0) this.#open.set(spanId, { recorder, id, start, startsNow: start === now, reported, parent, childrenEnd: 0 });
   }
 
   #end(span: OpenTelemetrySpan): void {
@@ -148,8 +152,13 @@ export class RanktraceSpanProcessor {
     if (isError && typeof span.status.message === 'string') args['otel.status_description'] = span.status.message;
     this.#report(call.recorder, args, span.attributes, call.reported);
     const length = (span.endTime[0] - span.startTime[0]) * 1000 + (span.endTime[1] - span.startTime[1]) / 1e6;
-    const end = call.start + Math.max(0, length);
-    call.recorder.endAsync(call.id, { time: call.startsNow ? Math.min(end, performance.now()) : end, isError, args });
+    const long = call.start + Math.max(0, length);
+    const own = call.startsNow ? Math.min(long, performance.now()) : long;
+    // Its children have ended: where the readings put one up to 1 ms behind it, both end together.
+    const end = call.childrenEnd - own < 1 ? Math.max(own, call.childrenEnd) : own;
+    if (call.parent !== undefined) call.parent.childrenEnd = Math.max(call.parent.childrenEnd, end);
+    call.parent = undefined;
+    call.recorder.endAsync(call.id, { time: end, isError, args });
   }
 
   /** Adds to `args` attributes that are new since `reported` or have changed; returns all known so far. A list becomes JSON. */
