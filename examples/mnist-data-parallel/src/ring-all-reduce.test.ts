@@ -14,7 +14,7 @@ async function joinRanks(worldSize: number): Promise<Cluster[]> {
   return Promise.all(ranks.map((rank) => joinCluster({ rank, worldSize, masterAddress: '127.0.0.1', masterPort })));
 }
 
-/** Of a range from which systems hand out no ports: another test may not get it meanwhile. */
+/** A port below those that systems hand out, so that no other test gets it meanwhile. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(10_000 * Math.random());

@@ -67,11 +67,11 @@ it('answers in the same frame', () => {
 });
 
 it('asks by time, and knows the name of the file that Kineto makes of it', () => {
-  const path = '/tmp/traces/w1.json';
+  const path = '/traces/w1.json';
   expect(windowConfig({ path, startUnixMs: 1_790_000_000_000.4, durationMs: 2000 }).split('\n').slice(0, 3)).toEqual([
-    'ACTIVITIES_LOG_FILE=/tmp/traces/w1.json',
+    'ACTIVITIES_LOG_FILE=/traces/w1.json',
     'PROFILE_START_TIME=1790000000000',
     'ACTIVITIES_DURATION_MSECS=2000',
   ]);
-  expect(windowFile(path, 20155)).toBe('/tmp/traces/w1_20155.json');
+  expect(windowFile(path, 20155)).toBe('/traces/w1_20155.json');
 });
