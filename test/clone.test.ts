@@ -58,11 +58,12 @@ const exceptions: Readonly<Record<string, Exception>> = {
     reason: 'the page says that it fails: the run is slower',
     code: 1,
   },
-  'npx ranktrace view rank*.json.gz': { reason: 'it ends with Ctrl-C', until: 'indexed' },
+  'npx ranktrace view rank*.json.gz': { reason: 'it ends with Ctrl-C', until: 'indexed in' },
   'RANKTRACE_TOKEN=a-long-secret npx ranktrace view --listen 0.0.0.0:7400 ranktrace-out': {
     reason: 'it ends with Ctrl-C, and its port may be taken here',
     instead: 'RANKTRACE_TOKEN=a-long-secret npx ranktrace view --listen 0.0.0.0:0 ranktrace-out',
-    until: 'indexed',
+    // Not "…are indexed now", a notice that comes before the address.
+    until: 'indexed in',
   },
   'npx ranktrace serve --config alerts.yml': {
     reason: 'it ends with Ctrl-C, and its port may be taken here',
