@@ -393,6 +393,8 @@ test('the README example records its steps', async () => {
   const spool = join(directory, 'out');
   const { code, stderr } = await run(`const batches = [1, 2, 3]; const train = () => block(1); ${example}`, {
     RANKTRACE_SPOOL_DIRECTORY: spool,
+    // Nobody answers at the example's address, so it waits all of this.
+    RANKTRACE_EXIT_DEADLINE_MS: '8000',
   });
   expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7400') });
   const steps = readBatches().flatMap(({ tables: { steps } }) => [...steps.columns.step.subarray(0, steps.length)]);
