@@ -60,7 +60,7 @@ export function installDataCopyHooks(
 
   const native = new NativeBinding(engine, {
     running: ops.running,
-    run: (name, run, outputsOf) => ops.run(name, run, outputsOf),
+    run: (name, run, outputsOf, callOf) => ops.run(name, run, outputsOf, callOf),
     upload: (values, create) => {
       const began = overhead.begin();
       if (!isWanted() || !begin(upload)) return create();

@@ -108,7 +108,7 @@ export class EngineHooks {
     const removeMemory = options.withMemory === false ? () => {} : this.#memory.install();
     this.#copies = installDataCopyHooks(engine, recorder, this.#memory, this.#overhead, options.stacks, {
       running: this.#running,
-      run: (name, run, outputsOf) => this.#recordRun(name, run, outputsOf),
+      run: (name, run, outputsOf, callOf) => this.#recordRun(name, run, outputsOf, callOf),
     });
     this.#removals = [
       removeMemory,
@@ -236,7 +236,12 @@ export class EngineHooks {
   }
 
   /** Records an op that the backend of tfjs-node runs without a kernel of the engine. */
-  #recordRun<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T {
+  #recordRun<T>(
+    name: string,
+    run: () => T,
+    outputsOf: (result: T) => NativeOutputs,
+    callOf: (outputs: NativeOutputs) => KernelCall = () => ({ kernelName: name }),
+  ): T {
     if (!this.#isWanted) return run();
     const recorder = this.#recorder;
     const overhead = this.#overhead;
@@ -261,8 +266,7 @@ export class EngineHooks {
       this.#running.depth--;
       if (isRecorded) {
         const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
-        const call = { kernelName: name };
-        const signature = isDescribed ? this.#signatures.id(op, call, outputs, this.#engine.backendName ?? '', wanted) : 0;
+        const signature = isDescribed ? this.#signatures.id(op, callOf(outputs ?? []), outputs, this.#engine.backendName ?? '', wanted) : 0;
         recorder.endOp(signature, found === undefined ? 0 : idOrNone(found.id), module, 0, 0, 0);
       }
       overhead.end(began, entered, left);

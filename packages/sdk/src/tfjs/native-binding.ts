@@ -7,7 +7,8 @@
 // The binding's own methods cannot be replaced (N-API makes them read-only), so the backend gets a copy of it with others. Not an heir: V8 makes an
 // object slow that becomes a prototype, and the backend reads some of its constants at each op.
 
-import type { EngineBackend, TfjsEngine } from './engine.ts';
+import type { EngineBackend, KernelCall, TfjsEngine } from './engine.ts';
+import { nativeCall } from './native-call.ts';
 import { override } from './override.ts';
 
 /** Shapes and types of the outputs, as the engine names types. */
@@ -28,6 +29,8 @@ export interface TfBinding {
 
 interface NativeBackend extends EngineBackend {
   readonly binding: TfBinding;
+  /** Called with the inputs of each op before it is executed. */
+  getInputTensorIds?(tensors: readonly unknown[]): number[];
 }
 
 /** Records calls at the binding. */
@@ -36,8 +39,8 @@ export interface BindingWatcher {
   readonly running: { readonly depth: number };
   /** `create` copies `values`, as `createTensor` takes them. Returns its result. */
   upload(values: unknown, create: () => number): number;
-  /** `run` runs op `name`. Returns its result. */
-  run<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T;
+  /** `run` runs op `name`. Returns its result. `callOf`: what it was called with, after `run`; without it, nothing is known. */
+  run<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs, callOf?: (outputs: NativeOutputs) => KernelCall): T;
 }
 
 /** Arrays of at most this many numbers that a kernel makes for its own use (axes, shapes, begins) are part of the kernel. */
@@ -75,6 +78,7 @@ export class NativeBinding {
   #backend: NativeBackend | undefined;
   #remove: (() => void) | undefined;
   readonly #own = new OwnArrays();
+  readonly #inputs: LastInputs = { tensors: [] };
 
   constructor(engine: TfjsEngine, watcher: BindingWatcher) {
     this.#engine = engine;
@@ -95,7 +99,20 @@ export class NativeBinding {
     this.#seen = backend;
     if (!isNative(backend)) return;
     this.#backend = backend;
-    this.#remove = override(backend, 'binding', (binding) => watched(binding, this.#watcher, this.#own));
+    const inputs = this.#inputs;
+    const { running } = this.#watcher;
+    const removals = [override(backend, 'binding', (binding) => watched(binding, this.#watcher, this.#own, inputs))];
+    if (typeof backend.getInputTensorIds === 'function') {
+      removals.push(
+        override(backend as Required<NativeBackend>, 'getInputTensorIds', (idsOf) => (tensors) => {
+          if (running.depth === 0) inputs.tensors = tensors;
+          return idsOf.call(backend, tensors);
+        }),
+      );
+    }
+    this.#remove = () => {
+      for (const remove of removals.toReversed()) remove();
+    };
   }
 
   /** A kernel makes a tensor from `values`. True: it is part of the kernel. */
@@ -116,26 +133,35 @@ function isNative(backend: EngineBackend | null | undefined): backend is NativeB
   return typeof binding?.createTensor === 'function' && typeof binding.executeOp === 'function';
 }
 
+/** Inputs of the op that is executed next, outside of a kernel of the engine. */
+interface LastInputs {
+  tensors: readonly unknown[];
+}
+
 /** `own`: arrays that are not recorded. */
-function watched(binding: TfBinding, watcher: BindingWatcher, own: OwnArrays): TfBinding {
+function watched(binding: TfBinding, watcher: BindingWatcher, own: OwnArrays, inputs: LastInputs): TfBinding {
   const { running } = watcher;
-  const runWhole: BindingWatcher['run'] = (name, run, outputsOf) => (running.depth > 0 ? run() : watcher.run(name, run, outputsOf));
+  /** Runs op `name` with the last inputs; inside of a kernel of the engine it is part of that. */
+  const runOp = (name: string, attributes: unknown, run: () => OutputMetadata[]): OutputMetadata[] => {
+    if (running.depth > 0) return run();
+    const { tensors } = inputs;
+    inputs.tensors = [];
+    return watcher.run(name, run, outputsOf, (results) => nativeCall(name, tensors, results, attributes));
+  };
   const methods: Partial<TfBinding> = {
     createTensor: (shape, dtype, values) =>
       own.take(values)
         ? binding.createTensor(shape, dtype, values)
         : watcher.upload(values, () => binding.createTensor(shape, dtype, values)),
-    executeOp: (name, attributes, inputs, outputs) =>
+    executeOp: (name, attributes, ids, outputs) =>
       running.depth > 0
-        ? binding.executeOp(name, attributes, inputs, outputs)
-        : watcher.run(name, () => binding.executeOp(name, attributes, inputs, outputs), outputsOf),
-    loadSavedModel: (...args) =>
-      runWhole(
-        'LoadSavedModel',
-        () => binding.loadSavedModel(...args),
-        () => [],
-      ),
-    runSavedModel: (...args) => runWhole('RunSavedModel', () => binding.runSavedModel(...args), outputsOf),
+        ? binding.executeOp(name, attributes, ids, outputs)
+        : runOp(name, attributes, () => binding.executeOp(name, attributes, ids, outputs)),
+    loadSavedModel: (...args) => {
+      const run = () => binding.loadSavedModel(...args);
+      return running.depth > 0 ? run() : watcher.run('LoadSavedModel', run, () => []);
+    },
+    runSavedModel: (...args) => runOp('RunSavedModel', [], () => binding.runSavedModel(...args)),
   };
   const copy = {};
   for (const [name, { value, enumerable = false }] of Object.entries(Object.getOwnPropertyDescriptors(binding))) {

@@ -35,6 +35,8 @@ const leaderChanceMax = 0.02;
 const leaderSpreadsMin = 3;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
+/** Share of the idle time below which a second place of the host is not worth a word. */
+const shareNamed = 0.01;
 
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
 export class GpuBlameSink implements TraceSink {
@@ -262,19 +264,30 @@ function busyEvidence(about: readonly GpuRank[], all: readonly GpuRank[]): strin
   ];
 }
 
-/** Where the hosts were while their GPUs waited for them. */
+/** Where the hosts were while their GPUs waited for them: by phase, with the op that took most of it; outside of phases by op. */
 function hostEvidence(ranks: readonly GpuRank[]): string[] {
-  const places = ranks
-    .flatMap(({ rank, idle }) => idle.places.filter(({ cause }) => cause === 'hostLate').map((place) => ({ rank, place })))
-    .sort((a, b) => b.place.time - a.place.time);
   const all = ranks.reduce((sum, { idle }) => sum + idle.byCause.hostLate, 0);
-  if (places.length === 0 || all === 0) return [];
-  const named = places.slice(0, namedMax).map(({ rank, place }) => {
-    const where = [place.phase, place.op].filter((name) => name !== '').join(', ') || 'no phase and no op';
-    return `${where} (rank ${rank}: ${percent(place.time / all)} of it)`;
+  const sums = new Map<string, { time: number; readonly isPhase: boolean; readonly ops: Map<string, number> }>();
+  for (const { cause, phase, op, time } of ranks.flatMap(({ idle }) => idle.places)) {
+    if (cause !== 'hostLate') continue;
+    const key = phase || op || 'none of its phases and ops';
+    const sum = sums.get(key) ?? { time: 0, isPhase: phase !== '', ops: new Map<string, number>() };
+    sums.set(key, sum);
+    sum.time += time;
+    sum.ops.set(op, (sum.ops.get(op) ?? 0) + time);
+  }
+  if (all === 0 || sums.size === 0) return [];
+  const most = mostOf(sums, ({ time }) => time, namedMax);
+  const named = most.flatMap(([where, { time, isPhase, ops }], place) => {
+    if (place > 0 && time < shareNamed * all) return [];
+    const [[op = ''] = []] = mostOf(ops, (of) => of, 1);
+    return `${where} (${percent(time / all)} of it${isPhase && op !== '' ? `, most in ${op}` : ''})`;
   });
   return [`while the GPU had nothing to do the host was in ${named.join(' and ')}`];
 }
+
+const mostOf = <T>(sums: ReadonlyMap<string, T>, of: (sum: T) => number, count: number): [string, T][] =>
+  [...sums].sort(([, a], [, b]) => of(b) - of(a)).slice(0, count);
 
 /** Exposed communication by group, against the group's fastest collective. */
 function communicationEvidence(ranks: readonly GpuRank[]): string[] {

@@ -70,4 +70,17 @@ test('tensor cores by the name of the kernel, and by that of the op', () => {
     expect(usesTensorCores(name), name).toBe(false);
   expect(['aten::mm', 'AddmmBackward', 'BmmBackward0', 'aten::linear'].every(isTensorCoreOp)).toBe(true);
   expect(['aten::add', 'AddBackward', 'mm', 'AddmmBackward0'].some(isTensorCoreOp)).toBe(false);
+  // TensorFlow's and TensorFlow.js's.
+  const native = [
+    'Conv2D',
+    '_FusedConv2D',
+    'FusedConv2D',
+    'Conv2DBackpropFilter',
+    'DepthwiseConv2dNativeBackpropInput',
+    'FusedDepthwiseConv2D',
+  ];
+  expect(
+    [...native, 'MatMul', 'BatchMatMul', 'BatchMatMulV2', '_FusedMatMul', 'CudnnRNNV3'].filter((name) => !isTensorCoreOp(name)),
+  ).toEqual([]);
+  expect(['Add', 'BiasAdd', 'MaxPoolGrad', 'MatMulTimer', 'my Conv2D', 'Reshape'].filter(isTensorCoreOp)).toEqual([]);
 });

@@ -92,6 +92,10 @@ const tensorCoreBackwardOps: ReadonlySet<string> = new Set([
   ...['AddmmBackward', 'AddbmmBackward'],
 ]);
 
-/** Whether an op of this name could use tensor cores, by the TensorBoard plugin's rule. */
+/** Ops of TensorFlow, by the rule of its profiler (tensorflow/core/profiler/utils, IsOpTensorCoreEligible), and TensorFlow.js's names for them. */
+const tensorFlowCoreOp =
+  /^(?:_?(?:Fused)?(?:Conv2D|Conv3D|DepthwiseConv2dNative|DepthwiseConv2D)|(?:Conv2D|DepthwiseConv2dNative)Backprop(?:Filter|Input)|_?(?:Fused)?(?:Batch)?MatMul(?:V[23])?|CudnnRNN\w*|XlaDot(?:V2)?)$/;
+
+/** Whether an op of this name could use tensor cores, by the rules of the TensorBoard plugin and of TensorFlow's profiler. */
 export const isTensorCoreOp = (name: string): boolean =>
-  name.startsWith('aten::') ? tensorCoreOps.has(name.slice(6)) : tensorCoreBackwardOps.has(name);
+  name.startsWith('aten::') ? tensorCoreOps.has(name.slice(6)) : tensorCoreBackwardOps.has(name) || tensorFlowCoreOp.test(name);

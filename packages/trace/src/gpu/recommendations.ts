@@ -47,7 +47,8 @@ const advice: Readonly<Record<RecommendationRule, string>> = {
   communication: 'communicate less or behind compute: larger buckets or batches, gradient accumulation, overlap with backward',
   low_utilisation: 'give the GPU more work at a time: a larger batch',
   tensor_cores: 'compute in mixed precision (torch.amp): these ops can use tensor cores, and none does',
-  host_late: 'launch earlier: compile the model or capture CUDA graphs, and take synchronisation and Python work out of the step',
+  host_late:
+    'launch earlier: compile the model or capture CUDA graphs, and take synchronisation and other work of the host out of the step',
   launches: 'launch less often: fuse small kernels, compile the model or capture CUDA graphs',
 };
 

@@ -16,8 +16,9 @@ import { WorkNames } from './work-names.ts';
 
 /** Kind of a host span by its category. */
 const hostKindOf: ReadonlyMap<string, number> = new Map([
-  ...['cpu_op', 'Operator'].map((category) => [category, hostKind.op] as const),
-  ['user_annotation', hostKind.annotation] as const,
+  ...['cpu_op', 'Operator', 'data_copy'].map((category) => [category, hostKind.op] as const),
+  // A rank's own recording has no category for spans that the program names.
+  ...['user_annotation', ''].map((category) => [category, hostKind.annotation] as const),
   ['python_function', hostKind.module] as const,
   ...runtimeCategories.map((category) => [category, hostKind.call] as const),
 ]);
