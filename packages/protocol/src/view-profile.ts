@@ -122,6 +122,8 @@ export interface ProfileDevice {
 export interface ProfileMemory {
   readonly rank: number;
   readonly device: string;
+  /** Whether the bytes are those of tensors, as TensorFlow.js counts them, or of the device's allocator. */
+  readonly of: 'tensors' | 'allocator';
   readonly peak: number;
   /** Time of the peak. */
   readonly peakAt: number;
@@ -135,6 +137,10 @@ export interface ProfileMemory {
   /** What held most of them: category, part of the program, innermost op. */
   readonly holders: readonly ProfileHolder[];
 }
+
+/** Bytes of tensors are not all that a device holds. */
+export const tensorBytesText =
+  'bytes of tensors, as TensorFlow.js makes and frees them: memory that its library reserved is not among them (of a GPU it is in the counter "memory used")';
 
 /** Memory that was live at a peak, by category, part of the program and op of its allocation. */
 export interface ProfileHolder {

@@ -1,6 +1,6 @@
 // The report's part about memory: the peak of each device, what it was by category, and which ops held it.
 
-import type { ProfileMemory } from '@ranktrace/protocol';
+import { type ProfileMemory, tensorBytesText } from '@ranktrace/protocol';
 import { percentText } from '@ranktrace/trace';
 import { formatBytes, formatCount, formatTable, nameInLine } from '../terminal/format.ts';
 
@@ -23,6 +23,7 @@ export function formatMemory(memory: readonly ProfileMemory[]): string {
   if (memory.length > shown.length) {
     lines.push(`(the ${shown.length} highest peaks of ${formatCount(memory.length)}; all of them with --json)`);
   }
+  if (shown.some(({ of }) => of === 'tensors')) lines.push(tensorBytesText);
   return lines.join('\n');
 }
 

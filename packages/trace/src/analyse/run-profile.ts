@@ -2,21 +2,22 @@
 //
 // Invariant: a table adds up to everything: lines that are cut off count in its `rest`.
 
-import type {
-  ProfileAdvice,
-  ProfileAllocator,
-  ProfileCopy,
-  ProfileDevice,
-  ProfileGroup,
-  ProfileIdle,
-  ProfileKernel,
-  ProfileLauncher,
-  ProfileMemory,
-  ProfileOp,
-  ProfilePath,
-  ProfileSequence,
-  ProfileTable,
-  RunProfile,
+import {
+  type ProfileAdvice,
+  type ProfileAllocator,
+  type ProfileCopy,
+  type ProfileDevice,
+  type ProfileGroup,
+  type ProfileIdle,
+  type ProfileKernel,
+  type ProfileLauncher,
+  type ProfileMemory,
+  type ProfileOp,
+  type ProfilePath,
+  type ProfileSequence,
+  type ProfileTable,
+  type RunProfile,
+  tfKeys,
 } from '@ranktrace/protocol';
 import type { GpuRank, GpuSummary } from '../gpu/gpu-summary.ts';
 import type { LauncherLine, Rest, Table } from '../gpu/kernel-sums.ts';
@@ -163,13 +164,14 @@ function devicesOf({ rank, devices, launches, queues }: GpuRank): readonly Profi
 }
 
 /** Memory of a rank's devices, as data for reports. */
-export const memoryOf = ({ process: { rank }, memory }: RankOps): readonly ProfileMemory[] =>
+export const memoryOf = ({ process: { rank, metadata }, memory }: RankOps): readonly ProfileMemory[] =>
   [...memory.values()].map(({ device, peak, peakAt, allocations, reserved, curve, held }) => {
     const { kinds, holders } = held.held;
     const lines = holders.map((holder) => ({ ...holder, name: displayName(holder.name) }));
     return {
       rank,
       device,
+      of: metadata.has(tfKeys.backend) ? 'tensors' : 'allocator',
       peak,
       peakAt,
       allocations,

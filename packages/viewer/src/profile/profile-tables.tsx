@@ -14,6 +14,7 @@ import {
   type ProfileOp,
   type ProfileSequence,
   type RunProfile,
+  tensorBytesText,
 } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
@@ -288,9 +289,15 @@ export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
     order={{ by: 'peak', direction: 'down' }}
     pageRows={16}
     empty="No allocations were recorded."
-    foot={profile.memoryLeftOut > 0 ? `and ${formatCount(profile.memoryLeftOut)} more` : undefined}
+    foot={memoryFoot(profile)}
   />
 );
+
+function memoryFoot({ memory, memoryLeftOut }: RunProfile): string | undefined {
+  const more = memoryLeftOut > 0 ? `and ${formatCount(memoryLeftOut)} more` : undefined;
+  const of = memory.some((one) => one.of === 'tensors') ? tensorBytesText : undefined;
+  return [more, of].filter((text) => text !== undefined).join('; ') || undefined;
+}
 
 interface KindRow {
   readonly rank: number;
