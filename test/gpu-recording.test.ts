@@ -62,6 +62,8 @@ test('kernels, their calls and their ops are one timeline, and the report says w
   expect(stdout).toMatch(/gemm<float> +80 +320 ms +88\.9 %/);
   expect(stdout).toMatch(/relu<float> +80 +40\.0 ms +11\.1 %/);
   expect(stdout).toMatch(/from launch to start 18\.0 µs to 18\.0 µs/);
+  // Spans of the program are the phases of its host.
+  expect(stdout).toMatch(/^host, forward /m);
 });
 
 test('keyAverages() gives each op the time of what it launched, and each kernel its own, in the columns of torch', async () => {
