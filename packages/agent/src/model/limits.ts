@@ -40,14 +40,16 @@ export const agentLimits = {
    * its process goes on, and reads counters and the wall clock.
    */
   heartbeatMs: 3000,
+  /** Interval between two bursts of clock pings: a heartbeat needs no more than one, and each wakens the process several times. */
+  pingIntervalMs: 3000,
   /** A body below this is sent as it is: unzipping and zipping take more than they spare. */
   deflateBytesMin: 1024,
   /** What a wall clock is assumed to be slewed by, to weigh an old exact reading against a new one that was interrupted. */
   wallClockDriftPpm: 20,
   /** Readings of the wall clock that are kept, to find the one nearest to a window. */
   wallClocksKept: 64,
-  /** Clock samples that are kept to find the offset to the aggregator; the oldest go first. */
-  clockSamplesKept: 64,
+  /** Clock samples that are kept to find the offset to the aggregator, two of each burst after the first; the oldest go first. */
+  clockSamplesKept: 32,
   /** Interval between two samples of devices. */
   sampleIntervalMs: 2000,
   /** Time to send the last batches when the agent ends. */

@@ -166,7 +166,7 @@ export class RankSession {
 
   /** Whether this session asks for the service's clock: one of a host is enough. */
   set pings(on: boolean) {
-    this.#shipper.setPings(on);
+    this.#shipper.setPings(on ? limits.pingIntervalMs : undefined);
   }
 
   addFact(key: string, value: string): void {

@@ -44,6 +44,19 @@ test('16 pings at connect, 4 each second after, the half with the shortest ways 
   expect(pinger.take()).toEqual([]);
 });
 
+test('bursts come as far apart as they are asked for', async () => {
+  const { pinger, pings } = start([10]);
+  pinger.start(3000);
+  await vi.advanceTimersByTimeAsync(0);
+  const connected = pings();
+  await vi.advanceTimersByTimeAsync(2999);
+  expect(pings()).toBe(connected);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(pings()).toBe(connected + 4);
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(pings()).toBe(connected + 8);
+});
+
 test('a lost ping holds up nothing but its timeout, and its late answer is not a sample', async () => {
   const { pinger, pings } = start([10, undefined]);
   await vi.advanceTimersByTimeAsync(8 * 500);

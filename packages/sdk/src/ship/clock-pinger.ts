@@ -4,7 +4,7 @@
 //   aggregator                 └► remoteReceived … remoteSent
 //
 // The round-trip time bounds the error, so we keep only the half of each burst with the shortest round trips: on loopback the median is
-// 110–190 µs and the shortest 60 µs. A burst of 16 when a connection opens, one of 4 each second after: this shows drift and hides the wire.
+// 110–190 µs and the shortest 60 µs. A burst of 16 when a connection opens, one of 4 now and then after: this shows drift and hides the wire.
 // Invariant: one ping at a time, or they would wait for each other; at most limits.clockSamplesMax samples wait for `take`.
 
 import type { ControlMessage } from '@ranktrace/protocol';
@@ -28,6 +28,7 @@ export class ClockPinger {
   #samples: ClockSample[] = [];
   #burst: ClockSample[] = [];
   #left = 0;
+  #everyMs: number = limits.clockBurstIntervalMs;
   #id = 0;
   #sent: bigint | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -37,9 +38,10 @@ export class ClockPinger {
     this.#now = now;
   }
 
-  /** A connection is open. */
-  start(): void {
+  /** A connection is open. `everyMs`: between two bursts. */
+  start(everyMs: number = limits.clockBurstIntervalMs): void {
     this.stop();
+    this.#everyMs = everyMs;
     this.#begin(limits.clockPingsAtConnect);
   }
 
@@ -76,7 +78,7 @@ export class ClockPinger {
     if (this.#left === 0) {
       this.#keepBest();
       const begin = guarded('asking for the clock', () => this.#begin(limits.clockPingsPerBurst));
-      this.#timer = setTimeout(begin, limits.clockBurstIntervalMs);
+      this.#timer = setTimeout(begin, this.#everyMs);
       return;
     }
     this.#left--;

@@ -33,8 +33,11 @@ export interface Shipper {
   readonly isShort: boolean;
   /** Samples since the last call; none without an aggregator. */
   takeClockSamples(): ClockSample[];
-  /** Whether to ask for the aggregator's clock, as is the default: of several ranks in one process, one is enough. */
-  setPings(on: boolean): void;
+  /**
+   * How often to ask for the aggregator's clock, ms between two bursts of pings; by default each second; `undefined`: never. Of several ranks in one
+   * process, one that asks is enough.
+   */
+  setPings(everyMs: number | undefined): void;
   /** Batches that found the spool full, were refused, or could not be read back; since this shipper opened. */
   readonly droppedBatches: number;
   /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
@@ -122,7 +125,8 @@ class SpooledShipper implements Shipper, TransportHandlers {
   #up = false;
   /** Reasons for being away that were reported since a batch was last settled. */
   readonly #awayReported = new Set<string>();
-  #pings = true;
+  /** ms between two bursts of pings. */
+  #pingsEveryMs: number | undefined = limits.clockBurstIntervalMs;
   #pumping = false;
   #hurries = false;
   #closed = false;
@@ -185,11 +189,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return this.#pinger?.take() ?? [];
   }
 
-  setPings(on: boolean): void {
-    if (on === this.#pings) return;
-    this.#pings = on;
-    if (on && this.#up) this.#pinger?.start();
-    if (!on) this.#pinger?.stop();
+  setPings(everyMs: number | undefined): void {
+    if (everyMs === this.#pingsEveryMs) return;
+    this.#pingsEveryMs = everyMs;
+    if (everyMs === undefined) this.#pinger?.stop();
+    else if (this.#up) this.#pinger?.start(everyMs);
   }
 
   async drained(deadlineMs: number): Promise<boolean> {
@@ -235,7 +239,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     if (this.#closed) return;
     this.#up = true;
     this.#next = 0;
-    if (this.#pings) this.#pinger?.start();
+    if (this.#pingsEveryMs !== undefined) this.#pinger?.start(this.#pingsEveryMs);
     this.#pump();
   }
 
