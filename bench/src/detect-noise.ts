@@ -18,7 +18,7 @@ const longRunSteps = 100_000;
 /** Planted changes: so many series of 600 steps for each size, slower from a step of the fourth hundred on. */
 const plantedRuns = 200;
 const plantedSteps = 600;
-const sizes = [0.03, 0.05, 0.1];
+const sizes = [0.03, 0.05, 0.1, 1];
 
 export function noiseFigures(): Figure[] {
   const usual = ours('ours');

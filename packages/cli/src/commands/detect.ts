@@ -119,7 +119,8 @@ function columnNames(given: readonly string[]): SeriesColumnNames {
 function asText({ detector, reader, findings, more }: Detected): string {
   const lines = findings.map(inWords);
   if (more > 0) lines.push(`(${formatCount(more)} more)`);
-  const { incident, tagged } = detector;
+  const { incident } = detector;
+  const { tagged } = reader;
   const counts = [`${formatCount(reader.rows)} steps`];
   if (tagged > 0) counts.push(`${formatCount(tagged)} of them tagged and left out`);
   const state =
@@ -146,10 +147,10 @@ const milliseconds = (ms: number): string => formatNanos(ms * 1e6);
 const percent = (share: number): string => `${share < 0 ? '−' : '+'}${Math.abs(100 * share).toFixed(1)} %`;
 
 function asData({ detector, reader, findings, more }: Detected): unknown {
-  const { incident, tagged, isReady } = detector;
+  const { incident, isReady } = detector;
   return {
     steps: reader.rows,
-    tagged,
+    tagged: reader.tagged,
     skippedRows: reader.skipped,
     isReady,
     findings: findings.map((finding) => {

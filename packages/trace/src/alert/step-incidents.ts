@@ -62,6 +62,8 @@ export interface StepSeriesFacts {
   readonly usual: number;
   /** Rise of the cluster's steps since this step, ns, certain or not; undefined if unknown. */
   readonly clusterRise: (onsetStep: number) => number | undefined;
+  /** The level of a series now, ns; undefined if unknown. */
+  readonly latest: (about: StepSeries) => number | undefined;
 }
 
 interface Incident {
@@ -155,7 +157,8 @@ export class StepIncidents {
       const lead = leadOf(this.#near(further));
       if (lead !== undefined && slowerBy(lead) >= slowerBy(further) / 2) this.#fire(lead, facts, nowMs);
     }
-    const due = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
+    const waited = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
+    const due = waited.filter((one) => !isBack(one, facts));
     for (const still of due.filter(({ about }) => about.kind === 'cluster')) {
       const known = this.#open.findLast((one) => isPart(one, cluster));
       if (known !== undefined && (ranksOf(known).length === 0 || this.#isWaitedFor(known, still))) this.#further(known, still);
@@ -164,7 +167,7 @@ export class StepIncidents {
     const most = leadOf(due);
     const lead = most && leadOf([most, ...this.#near(most)]);
     if (lead !== undefined && this.#waiting.includes(lead) && this.#isWorthIt(lead, facts)) this.#fire(lead, facts, nowMs);
-    this.#waiting = this.#waiting.filter((one) => !due.includes(one));
+    this.#waiting = this.#waiting.filter((one) => !waited.includes(one));
   }
 
   /** Ends the input. */
@@ -328,6 +331,10 @@ export class StepIncidents {
     return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
   }
 }
+
+/** Whether a series is nearer to its level before the slow-down again: a busy host comes and goes. */
+const isBack = ({ about, finding }: Found, { latest }: StepSeriesFacts): boolean =>
+  (latest(about) ?? finding.after) < (finding.before + finding.after) / 2;
 
 const isNear = (a: number, b: number): boolean => Math.abs(a - b) <= limits.alertOnsetStepsApartMax;
 const ranksOf = ({ parts }: Incident): number[] =>

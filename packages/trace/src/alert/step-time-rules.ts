@@ -146,7 +146,8 @@ export class StepTimeRules {
 
   #facts(): StepSeriesFacts {
     const clusterRise = (onsetStep: number): number | undefined => this.#series.get('cluster')?.detector.riseSince(onsetStep);
-    return { ranks: this.#ranks, usual: this.#usual, clusterRise };
+    const latest = (about: StepSeries): number | undefined => this.#series.get(seriesKey(about))?.detector.latest;
+    return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest };
   }
 
   #seriesOf(about: StepSeries): Series | undefined {

@@ -27,19 +27,22 @@ export interface LevelStep {
   readonly count: number;
   readonly before: number;
   readonly after: number;
+  /** Whether it is far larger than any stretch that has come and gone. */
+  readonly isLeap: boolean;
 }
 
 /** `values` holds `size` blocks of a series and its learnt noise and habits. */
-export function isNews(plan: DetectorPlan, values: Float32Array, size: number, { at, count, before, after }: LevelStep): boolean {
+export function isNews(plan: DetectorPlan, values: Float32Array, size: number, step: LevelStep): boolean {
+  const { at, count, before, after, isLeap } = step;
   const { options, noise, noiseAt, habitsAt, blocksMax, scratch } = plan;
   const { changeMinYoung, changePlain, noiseFactor, noiseFloor, learntT } = options;
   const held = size - at;
   const change = Math.abs(after - before);
-  if (isHabit(values, habitsAt, held)) return false;
+  if (!isLeap && isHabit(values, habitsAt, held)) return false;
   // The last block is nearer to the level before: the change may be over.
   const last = values[size - 1] as number;
   if ((last - before) / (after - before) < 0.5) return false;
-  if (isChance(values, size, { at, count, before, after })) return false;
+  if (isChance(values, size, step)) return false;
   noise.measure(values, at, noiseAt, held, count, noiseFloor);
   // Allow half a standard error, as the change may be measured too small.
   if (at < recordShare * blocksMax && change + Math.sqrt(noise.variance) / 2 < changeMinYoung) return false;

@@ -177,7 +177,7 @@ function checkOptions(options: DetectorOptions): DetectorOptions {
   whole('referenceBlocks', 8, blocks / 2);
   whole('windowBlocksMax', 2, blocks / 2);
   whole('confirmBlocks', 1, blocks);
-  whole('warmUpBlocks', 1, blocks);
+  whole('warmUpBlocks', 1, options.referenceBlocks);
   whole('warmUpBlocksMax', options.warmUpBlocks, 65_536);
   whole('driftBlocks', 2, options.windowBlocksMax);
   whole('returnBlocks', 1, 65_536);

@@ -26,10 +26,12 @@ export interface DetectorState {
   readonly blockStep: number;
   readonly previousBlockStep: number;
   readonly lastStep: number;
-  /** Blocks of warm-up so far, and how many in a row were calm; −1 once it is over. */
+  /** Blocks of warm-up so far; −1 once it is over. */
   readonly warmedUp: number;
-  readonly calm: number;
   readonly pending: number;
+  /** Half blocks in a row that leap, and the first step of the open block's second half. Absent in states of older services. */
+  readonly leaps?: number;
+  readonly halfStep?: number;
   readonly drifting: number;
   /** Golden baseline and its noise; for an open incident: before, slowest, least change. */
   readonly levels: readonly (number | undefined)[];
@@ -37,8 +39,6 @@ export interface DetectorState {
   readonly learnt?: readonly (number | undefined)[];
   readonly freshBlocks?: number;
   readonly hasDrifted: boolean;
-  readonly tagged: number;
-  readonly skipped: number;
   readonly incident: OpenIncident | undefined;
 }
 
@@ -57,11 +57,17 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
   if (blocks.length > blocksMax) refuse(`it holds ${blocks.length} blocks, these settings keep ${blocksMax}`);
   if (spans.length !== detectOnsetBlocksMax) refuse(`it must hold ${detectOnsetBlocksMax} spans, got ${spans.length}`);
   if (levels.length !== levelsOfSeries) refuse(`it must hold ${levelsOfSeries} levels, got ${levels.length}`);
-  const wanted = noiseLength + habitsLength;
-  if (learnt !== undefined && learnt.length !== wanted) refuse(`it must hold ${wanted} learnt values, got ${learnt.length}`);
-  const { freshBlocks = 0 } = state;
+  // Older services learnt one habit less, the last one.
+  const learntMax = noiseLength + habitsLength;
+  if (learnt !== undefined && (learnt.length < learntMax - 1 || learnt.length > learntMax)) {
+    refuse(`it must hold ${learntMax} learnt values, got ${learnt.length}`);
+  }
+  const { freshBlocks = 0, leaps = 0, halfStep = 0 } = state;
   if (!(Number.isInteger(freshBlocks) && freshBlocks >= 0 && freshBlocks <= blocks.length)) {
     refuse(`freshBlocks must be 0 to ${blocks.length}, got ${String(freshBlocks)}`);
+  }
+  if (!(Number.isInteger(leaps) && leaps >= 0 && Number.isSafeInteger(halfStep))) {
+    refuse(`leaps and halfStep must be whole numbers, got ${String(leaps)} and ${String(halfStep)}`);
   }
   const stepsMax = options.blockSteps * blockFactor;
   if (steps.length >= stepsMax) refuse(`it holds ${steps.length} steps of a block of ${stepsMax}`);

@@ -130,5 +130,8 @@ it('what was learnt outlives a restart, and a state without it is learnt again (
     const updated = SeriesDetector.restore(older, usual);
     for (let step = 0; step < 2000; step++) updated.add(12_000 + step, times[step] as number);
     expect(updated.state().learnt?.some((value) => value !== undefined)).toBe(true);
+    // An older one, that learnt no rows of half blocks yet.
+    const { leaps: ___, halfStep: ____, learnt = [], ...before } = whole.state();
+    expect(SeriesDetector.restore({ ...before, learnt: learnt.slice(0, -1) }, usual).state().learnt).toEqual(learnt);
   }
 });

@@ -35,6 +35,7 @@ export class SeriesCsvReader {
   #width = 0;
   #msPerUnit = 1;
   #rows = 0;
+  #tagged = 0;
   #skipped = 0;
   #firstSkipped: number | undefined;
 
@@ -46,6 +47,11 @@ export class SeriesCsvReader {
   /** Rows read. */
   get rows(): number {
     return this.#rows;
+  }
+
+  /** Rows read that have a tag. */
+  get tagged(): number {
+    return this.#tagged;
   }
 
   /** Rows without a step number or a time. */
@@ -110,7 +116,9 @@ export class SeriesCsvReader {
       return;
     }
     this.#rows++;
-    this.#visit(step, time, columns.context < 0 ? '' : (fields[columns.context] as string), tagIn(fields[columns.tag]));
+    const tag = tagIn(fields[columns.tag]);
+    if (tag !== undefined) this.#tagged++;
+    this.#visit(step, time, columns.context < 0 ? '' : (fields[columns.context] as string), tag);
   }
 
   #readNames(line: string): void {

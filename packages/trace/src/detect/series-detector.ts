@@ -24,15 +24,20 @@ import { detectLimits } from './detect-limits.ts';
 import { DetectorPlan } from './detector-options.ts';
 import { checkState, type DetectorState, type OpenIncident, restoreValues, valuesOf } from './detector-state.ts';
 import { levelChange, medianError } from './level-change.ts';
-import { dipOf, noteBlock, noteChange, noteDip, noteImprovement, noteReturn, wanderOf } from './series-habits.ts';
+import { dipOf, isLeapHabit, noteBlock, noteChange, noteDip, noteImprovement, noteLeaps, noteReturn, wanderOf } from './series-habits.ts';
 import { breakNoise, coarsenNoise, learnNoise } from './series-noise.ts';
 import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
 /** Fewest blocks left for the level before a change. */
 const leastBefore = 4;
+/** Blocks that show the level of now. */
+const latestBlocks = 4;
 /** An excess over the golden baseline is a jump if the level before it had covered less than this share of it. */
 const jumpBaseShare = 0.25;
+
+/** A leap of a noisy series is this many times its smallest reported change: as many half blocks confirm it as whole ones do in a quiet series. */
+const leapFactor = 2;
 
 /** The last blocks, not learnt from: they may be part of an unseen change. */
 const freshBlocks = 6;
@@ -48,20 +53,20 @@ export class SeriesDetector {
   #filled = 0;
   /** 2 once the series proved noisy. */
   #blockFactor: 1 | 2 = 1;
+  /** In a noisy series: half blocks in a row that leap, and the first step of the open block's second half. */
+  #leaps = 0;
+  #halfStep = 0;
   #context: number | undefined = undefined;
   #blockStep = 0;
   #previousBlockStep = 0;
   #lastStep = 0;
   #warmedUp = 0;
-  #calm = 0;
   /** Blocks in a row in favour of slower (> 0) or of faster (< 0). */
   #pending = 0;
   /** Blocks in a row that were too far above the golden baseline. */
   #drifting = 0;
   #hasDrifted = false;
   #incident: OpenIncident | undefined = undefined;
-  #tagged = 0;
-  #skipped = 0;
 
   /** `plan` may be shared by any number of detectors. */
   constructor(plan: DetectorPlan = new DetectorPlan()) {
@@ -77,16 +82,6 @@ export class SeriesDetector {
     const detector = new SeriesDetector(plan);
     detector.#restore(state);
     return detector;
-  }
-
-  /** Steps dropped because of their tag. */
-  get tagged(): number {
-    return this.#tagged;
-  }
-
-  /** Steps with an invalid time. */
-  get skipped(): number {
-    return this.#skipped;
   }
 
   /** Whether there is a reference to compare with. */
@@ -115,9 +110,15 @@ export class SeriesDetector {
     return Math.exp(medianOfRange(this.#values, at, this.#size, scratch)) - Math.exp(before);
   }
 
+  /** The level of the last blocks, in the unit of the series; undefined before the first. */
+  get latest(): number | undefined {
+    const from = Math.max(0, this.#size - latestBlocks);
+    return this.#size === 0 ? undefined : Math.exp(medianOfRange(this.#values, from, this.#size, this.#plan.scratch));
+  }
+
   /**
    * Takes one step: its number, its time (any unit, > 0), the key of the conditions that determine its length (`contextKeyOf`), and its tag if
-   * it is extraordinary. Returns the finding that this step made certain.
+   * it is extraordinary. Steps with a tag or an invalid time are left out. Returns the finding that this step made certain.
    * @example detector.add(412, 228.1e6, contextKeyOf('batch=512 world=64'))
    */
   add(step: number, time: number, context = 0, tag?: StepTag): StepTimeFinding | undefined {
@@ -126,20 +127,16 @@ export class SeriesDetector {
       if (this.#context !== undefined) finding = this.#forget(step, 'context');
       this.#context = context;
     }
-    if (tag !== undefined) {
-      this.#tagged++;
-      return finding;
-    }
-    if (!(time > 0 && time < Number.POSITIVE_INFINITY && Number.isSafeInteger(step))) {
-      this.#skipped++;
-      return finding;
-    }
+    if (tag !== undefined || !(time > 0 && time < Number.POSITIVE_INFINITY && Number.isSafeInteger(step))) return finding;
     const { stepsAt, options } = this.#plan;
+    const { blockSteps } = options;
     if (this.#filled === 0) this.#blockStep = step;
+    else if (this.#filled === blockSteps) this.#halfStep = step;
     this.#lastStep = step;
     this.#values[stepsAt + this.#filled++] = Math.log(time);
+    if (this.#blockFactor === 2 && this.#filled % blockSteps === 0) finding = this.#endHalf() ?? finding;
     // A context changes only with the first step of a block, so there is at most one finding.
-    return this.#filled < options.blockSteps * this.#blockFactor ? finding : (this.#endBlock() ?? finding);
+    return this.#filled < blockSteps * this.#blockFactor ? finding : (this.#endBlock() ?? finding);
   }
 
   /** Starts a new baseline here: the change was intended. */
@@ -158,13 +155,12 @@ export class SeriesDetector {
       previousBlockStep: this.#previousBlockStep,
       lastStep: this.#lastStep,
       warmedUp: this.#warmedUp,
-      calm: this.#calm,
       pending: this.#pending,
+      leaps: this.#leaps,
+      halfStep: this.#halfStep,
       drifting: this.#drifting,
       freshBlocks: this.#fresh,
       hasDrifted: this.#hasDrifted,
-      tagged: this.#tagged,
-      skipped: this.#skipped,
       incident: this.#incident === undefined ? undefined : { ...this.#incident },
     };
   }
@@ -181,24 +177,22 @@ export class SeriesDetector {
     this.#previousBlockStep = state.previousBlockStep;
     this.#lastStep = state.lastStep;
     this.#warmedUp = state.warmedUp;
-    this.#calm = state.calm;
     this.#pending = state.pending;
+    this.#leaps = state.leaps ?? 0;
+    this.#halfStep = state.halfStep ?? state.lastStep;
     this.#drifting = state.drifting;
     this.#hasDrifted = state.hasDrifted;
-    this.#tagged = state.tagged;
-    this.#skipped = state.skipped;
     this.#incident = state.incident === undefined ? undefined : { ...state.incident };
   }
 
-  /** Resets all but the counts. */
   #forget(step: number, reason: 'context' | 'asked'): StepTimeFinding | undefined {
     const incident = this.#incident;
     this.#size = 0;
     this.#fresh = 0;
     this.#filled = 0;
     this.#blockFactor = 1;
+    this.#leaps = 0;
     this.#warmedUp = 0;
-    this.#calm = 0;
     this.#pending = 0;
     this.#drifting = 0;
     this.#values.fill(Number.NaN, this.#plan.levelsAt);
@@ -207,11 +201,51 @@ export class SeriesDetector {
     return incident === undefined ? undefined : { kind: 'rebaselined', step, openedStep: incident.onsetStep, reason };
   }
 
-  #endBlock(): StepTimeFinding | undefined {
-    const { stepsAt, scratch, options } = this.#plan;
-    const count = this.#filled;
-    for (let at = 0; at < count; at++) scratch[at] = this.#values[stepsAt + at] as number;
-    const level = Math.fround(midmean(scratch, count));
+  /** Counts the half blocks of a noisy series that leap. One that begins a leap begins a block. */
+  #endHalf(): StepTimeFinding | undefined {
+    const { stepsAt, habitsAt, options } = this.#plan;
+    const { blockSteps } = options;
+    const isSecond = this.#filled > blockSteps;
+    if (!this.#isLeap(this.#levelOfSteps(isSecond ? blockSteps : 0, blockSteps))) {
+      noteLeaps(this.#values, habitsAt, this.#leaps);
+      this.#leaps = 0;
+      return undefined;
+    }
+    if (++this.#leaps > 1 || !isSecond) return undefined;
+    const finding = this.#endBlock(blockSteps);
+    this.#values.copyWithin(stepsAt, stepsAt + blockSteps, stepsAt + 2 * blockSteps);
+    this.#filled = blockSteps;
+    this.#blockStep = this.#halfStep;
+    return finding;
+  }
+
+  /** Whether a half block of a noisy series lies so far above the blocks before that noise is no explanation. */
+  #isLeap(level: number): boolean {
+    const { options, scratch, referenceBlocksMin } = this.#plan;
+    const until = this.#size - (this.#leaps >> 1);
+    const from = Math.max(0, until - options.referenceBlocks);
+    if (until - from < referenceBlocksMin) return false;
+    const reference = medianOfRange(this.#values, from, until, scratch);
+    const noise = deviationOfSorted(scratch, until - from, reference);
+    return level - reference >= leapFactor * this.#changeMin(noise);
+  }
+
+  get #isLeapConfirmed(): boolean {
+    const { options, habitsAt } = this.#plan;
+    return this.#leaps > options.confirmBlocks && !isLeapHabit(this.#values, habitsAt, this.#leaps);
+  }
+
+  /** The level of `count` steps of the open block. */
+  #levelOfSteps(from: number, count: number): number {
+    const { stepsAt, scratch } = this.#plan;
+    for (let at = 0; at < count; at++) scratch[at] = this.#values[stepsAt + from + at] as number;
+    return Math.fround(midmean(scratch, count));
+  }
+
+  /** Ends the open block with its first `count` steps. */
+  #endBlock(count: number = this.#filled): StepTimeFinding | undefined {
+    const { options } = this.#plan;
+    const level = this.#levelOfSteps(0, count);
     this.#filled = 0;
     if (this.#warmedUp >= 0 && !this.#warmUp(level)) return undefined;
     this.#append(level);
@@ -221,15 +255,15 @@ export class SeriesDetector {
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
   }
 
-  /** Whether warm-up ended before this block. During warm-up only the last block is kept. */
+  /** Whether warm-up ended before this block. During warm-up only the last blocks are kept that are calm in a row. */
   #warmUp(level: number): boolean {
     const { warmUpBlocks, warmUpBlocksMax, warmUpShare } = this.#plan.options;
-    const isCalm = this.#size > 0 && Math.abs(level - (this.#values[0] as number)) < warmUpShare;
-    this.#calm = isCalm ? this.#calm + 1 : 0;
+    const last = this.#values[this.#size - 1] as number;
+    if (this.#size > 0 && Math.abs(level - last) >= warmUpShare) this.#size = 0;
     this.#warmedUp++;
-    this.#size = 0;
-    if (this.#calm >= warmUpBlocks || this.#warmedUp > warmUpBlocksMax) {
+    if (this.#size >= warmUpBlocks || this.#warmedUp > warmUpBlocksMax) {
       this.#warmedUp = -1;
+      this.#size = 0;
       return true;
     }
     this.#append(level);
@@ -350,7 +384,7 @@ export class SeriesDetector {
       return undefined;
     }
     this.#pending = bestT > 0 ? Math.max(0, this.#pending) + 1 : Math.min(0, this.#pending) - 1;
-    if (Math.abs(this.#pending) < confirmBlocks || Math.abs(bestT) < thresholdT) return undefined;
+    if ((Math.abs(this.#pending) < confirmBlocks && !this.#isLeapConfirmed) || Math.abs(bestT) < thresholdT) return undefined;
     return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
   }
 
@@ -384,7 +418,11 @@ export class SeriesDetector {
     const count = Math.min(options.referenceBlocks, step.at);
     const before = medianOfRange(values, step.at - count, step.at, scratch);
     // Measured from its break, the change may be too small after all: later blocks decide.
-    if (Math.abs(after - before) < changeMin || !isNews(this.#plan, values, size, { at: step.at, count, before, after })) return undefined;
+    if (
+      Math.abs(after - before) < changeMin ||
+      !isNews(this.#plan, values, size, { at: step.at, count, before, after, isLeap: this.#isLeapConfirmed })
+    )
+      return undefined;
     const onsetStep = this.#firstStepOf(held);
     this.#pending = 0;
     this.#drifting = 0;

@@ -8,8 +8,8 @@
 // Functions over `habitsLength` numbers of a series, from `at` on; NaN means none.
 
 /** Places of single habits. */
-const [wanderAt, longestAt, highAt, dipAt, improvedAt] = [0, 1, 2, 3, 4] as const;
-export const habitsLength = 5;
+const [wanderAt, longestAt, highAt, dipAt, improvedAt, longestLeapAt] = [0, 1, 2, 3, 4, 5] as const;
+export const habitsLength = 6;
 
 /** Blocks in which a longest stretch fades to about a third. */
 const stretchBlocks = 512;
@@ -44,11 +44,19 @@ export function noteChange(values: Float32Array, at: number): void {
   values[at + highAt] = 0;
 }
 
-/** Whether stretches as long as `blocks` have come and gone. */
-export function isHabit(values: Float32Array, at: number, blocks: number): boolean {
-  const longest = or0(values[at + longestAt]);
-  return longest >= stretchCounts && blocks < longest + outlastBlocks;
+/** A half block ends a row of `leaps` half blocks far above the level before them; 0 for none. */
+export function noteLeaps(values: Float32Array, at: number, leaps: number): void {
+  const faded = or0(values[at + longestLeapAt]) * (1 - 1 / (2 * stretchBlocks));
+  values[at + longestLeapAt] = Math.max(faded, Math.min(leaps, stretchBlocksMax));
 }
+
+/** Whether stretches as long as `blocks` have come and gone. */
+export const isHabit = (values: Float32Array, at: number, blocks: number): boolean => isUsual(or0(values[at + longestAt]), blocks);
+
+/** The same of rows of half blocks that leap. */
+export const isLeapHabit = (values: Float32Array, at: number, halves: number): boolean => isUsual(or0(values[at + longestLeapAt]), halves);
+
+const isUsual = (longest: number, blocks: number): boolean => longest >= stretchCounts && blocks < longest + outlastBlocks;
 
 /** Notes that a slow-down by `change` (a logarithm) went away. */
 export function noteReturn(values: Float32Array, at: number, change: number): void {
