@@ -4,8 +4,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { startAggregator } from '@ranktrace/aggregator';
 import { beforeAll, beforeEach, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { compile, hasCompiler, needsCompiler } from './setup/c-compiler.ts';
+import { startRanks } from './setup/rank-programs.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
 
 const tools = mkdtempSync(join(tmpdir(), 'ranktrace-gpu-tools-'));
@@ -100,6 +103,34 @@ test('kernels of steps that a schedule leaves out are held back, and those of it
   const inWindow = kernels.filter((at) => at >= first && at <= last + 8);
   expect(inWindow).toHaveLength(5);
   expect(kernels.length).toBeLessThan(steps);
+});
+
+test('kernels that no schedule asks for come with an alert: those of the steps before it and of those after', async () => {
+  await using aggregator = await startAggregator({ out: folder });
+  const ranks = await startRanks(2, ['test/programs/gpu-training.mjs', fake, '100000'], {
+    RANKTRACE_CUPTI_LIBRARY: fake,
+    RANKTRACE_URL: aggregator.address.replace('http', 'ws'),
+    RANKTRACE_RUN: 'gpu',
+    RANKTRACE_SPOOL_DIRECTORY: join(folder, 'spool'),
+    RANKTRACE_SCHEDULE: 'wait=100000000,warmup=1,active=1',
+    RANKTRACE_FLIGHT_RECORDER_STEPS: '100',
+  });
+  onTestFinished(async () => {
+    for (const { child } of ranks) child.kill('SIGKILL');
+    await Promise.all(ranks.map(({ ended }) => ended));
+  });
+  const newest = (): number => Math.min(...[0, 1].map((rank) => aggregator.steps('gpu', rank).at(-1)?.step ?? -1));
+  while (newest() < 200) await wait(50);
+  // As an alert asks.
+  const [fromStep, toStep] = [newest() - 20, newest() - 11];
+  const captured = await aggregator.captureSteps('gpu', { pull: { fromStep, toStep }, steps: 10 });
+  expect(captured).toMatchObject({ ranks: [0, 1], notes: [] });
+  const { stdout } = await runCommand(['table', captured.path, '--json']);
+  const rows = JSON.parse(stdout) as { key: string; count: number }[];
+  // Two ranks, ten steps before and ten after.
+  for (const key of ['forward', 'BatchMatMul', 'void gemm<float>', 'void relu<float>']) {
+    expect(rows.find((row) => row.key === key)).toMatchObject({ key, count: 2 * (10 + 10) });
+  }
 });
 
 test.each([

@@ -347,6 +347,24 @@ describe('steps that are asked for by number', () => {
     expect(training.answers()).toHaveLength(1);
   });
 
+  test('are answered for once a device has come past them, or has had time enough', () => {
+    for (const comes of [true, false]) {
+      const training = new Training();
+      training.runTo(20);
+      const { rig } = training;
+      rig.collector.deviceSeenUntil = 0;
+      rig.collector.record(22, 25);
+      training.runTo(27);
+      rig.tick(20);
+      expect(training.answers()).toEqual([]);
+      expect(rig.collector.awaitsDevice).toBe(true);
+      if (comes) rig.collector.deviceSeenUntil = 1e15;
+      rig.tick(comes ? 20 : recordingLimits.deviceWaitMs);
+      expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
+      expect(rig.collector.awaitsDevice).toBe(false);
+    }
+  });
+
   test('and are past in part: the rest of them comes from the flight recorder', () => {
     const training = new Training();
     training.runTo(23);

@@ -27,7 +27,7 @@ import {
   runningKey,
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { StepRequests } from '../record/capture-slots.ts';
+import { type StepRequest, StepRequests } from '../record/capture-slots.ts';
 import type { RingDrops } from '../record/ring.ts';
 import { type AttachedThread, captureWords, type Session } from '../record/session.ts';
 import type { Shipper } from '../ship/shipper.ts';
@@ -99,6 +99,8 @@ export class Collector {
   #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
+  /** The latest begin of a device's work that has come; RankTime, ns; −∞: none yet. */
+  deviceSeenUntil = Number.NEGATIVE_INFINITY;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ReportedPlace();
@@ -146,6 +148,11 @@ export class Collector {
     const due = waited >= (this.#isEmpty ? recordingLimits.heartbeatIntervalMs : this.#parts.flushIntervalMs);
     if (due) this.#cut(drained, false);
     if (this.#requests.open.length > 0 && this.#answerRequests(false)) this.flush();
+  }
+
+  /** Whether an answer waits for what a device has done and not reported yet. */
+  get awaitsDevice(): boolean {
+    return this.#requests.open.some(({ overMs }) => overMs !== undefined);
   }
 
   /** Ships everything recorded so far. */
@@ -258,7 +265,7 @@ export class Collector {
         request.heldFrom = this.#heldFrom(fromStep, pastTo) ?? null;
         this.pull(fromStep, pastTo);
       }
-      if (!isOver) continue;
+      if (!isOver || (!last && this.#isDeviceBehind(request))) continue;
       const lastStep = Math.min(newest, toStep);
       const firstStep = request.heldFrom ?? Math.max(began, fromStep);
       const range = firstStep <= lastStep ? { firstStep, lastStep } : { firstStep: null, lastStep: null };
@@ -266,6 +273,15 @@ export class Collector {
       answers = true;
     }
     return answers;
+  }
+
+  /** Whether work of a request's steps may still come from a device; after `deviceWaitMs` the device has nothing to do. */
+  #isDeviceBehind(request: StepRequest): boolean {
+    if (this.deviceSeenUntil === Number.NEGATIVE_INFINITY) return false;
+    const nowMs = this.#now() / 1e6;
+    request.overMs ??= nowMs;
+    const end = this.#recentSteps.findLast(({ step }) => step <= request.toStep)?.end ?? Number.NEGATIVE_INFINITY;
+    return this.deviceSeenUntil < end && nowMs - request.overMs < recordingLimits.deviceWaitMs;
   }
 
   #answer(captured: Captured): void {

@@ -67,6 +67,8 @@ export class GpuEvents {
   readonly #works = new Map<number, Work>();
   /** Events that found no track, or no communicator. */
   lost = 0;
+  /** The latest begin of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
+  workSeenUntil = Number.NEGATIVE_INFINITY;
 
   constructor(target: EventTarget, scale: number) {
     this.#target = target;
@@ -210,6 +212,7 @@ export class GpuEvents {
       return;
     }
     const builder = this.#target.builderAt(start);
+    if (isWork(rows.kind[row] as number)) this.workSeenUntil = Math.max(this.workSeenUntil, start);
     if (typeof track !== 'number') this.#nameTrack(track, builder);
     const line = typeof track === 'number' ? track : track.number;
     const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
@@ -226,6 +229,8 @@ export class GpuEvents {
     this.#target.added();
   }
 }
+
+const isWork = (kind: number): boolean => kind === rowKind.kernel || kind === rowKind.copy || kind === rowKind.set;
 
 /** A name that found no room in the library's table is not known. */
 const nameOf = (rows: GpuRows, row: number, { names }: RingReader): string =>

@@ -18,8 +18,8 @@ export interface GpuRecordingParts {
   readonly incarnation: string;
   readonly spoolFolder: string;
   readonly notice: (line: string) => void;
-  /** Events that were lost since the begin. */
-  readonly lost: (events: number) => void;
+  /** After each reading: events lost since the begin, and the latest begin of a device's work (RankTime, ns; −∞: none yet). */
+  readonly drained: (lost: number, workSeenUntil: number) => void;
 }
 
 /** Shared memory: a ring on a disk would be written there again and again. */
@@ -57,7 +57,8 @@ export class GpuRecording {
         if (this.#isOn) this.#events.add(this.#rows, reader);
       }
       const { dropped, droppedRecords, unknownRecords } = reader.state;
-      this.#parts.lost(dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost);
+      const lost = dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost;
+      this.#parts.drained(lost, this.#events.workSeenUntil);
     } catch (error) {
       this.#end(reasonOf(error));
     }

@@ -60,6 +60,8 @@ export const recordingLimits = {
 
   /** Interval at which the shipper reads the rings. */
   drainIntervalMs: 20,
+  /** An answer to a request for steps waits this long at most for a device to report work after them. */
+  deviceWaitMs: 1000,
   /** Reads of the rings that may fail one after another; then recording ends. */
   drainsFailedMax: 500,
   /** A rank with nothing to send sends an empty batch this often, so that a quiet rank differs from a dead one. */

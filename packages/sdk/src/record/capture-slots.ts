@@ -58,6 +58,8 @@ export class StepRequest {
   readonly toStep: number;
   /** The first past step that the flight recorder held, once it was searched; null: none. */
   heldFrom: number | null | undefined;
+  /** When its steps were over, ms: its answer waits for what devices have not reported yet. */
+  overMs: number | undefined;
   readonly #words: Int32Array;
   readonly #slot: number;
 

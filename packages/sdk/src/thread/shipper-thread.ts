@@ -43,7 +43,10 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
         gpu?.drain(true);
         collector.pull(message.fromStep, message.toStep);
       }
-      if (message.type === 'record' && message.run === options.run) collector.record(message.fromStep, message.toStep);
+      if (message.type === 'record' && message.run === options.run) {
+        gpu?.drain(true);
+        collector.record(message.fromStep, message.toStep);
+      }
     },
     notice,
   });
@@ -81,7 +84,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   const tick = guarded('reading what was recorded', () => {
     // A bug of ours that recurs at every drain would never end.
     if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
-    gpu?.drain();
+    gpu?.drain(collector.awaitsDevice);
     collector.tick();
     failed = 0;
   });
@@ -126,10 +129,11 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   // Nobody waits for this: it may take a second.
   if (options.kernels) {
     const parts = { epochNs: session.epochNs, scale: nsPerMs / 1e6, incarnation: session.id, spoolFolder: options.spoolDirectory };
-    const lost = (events: number): void => {
-      collector.deviceLost = events;
+    const drained = (lost: number, workSeenUntil: number): void => {
+      collector.deviceLost = lost;
+      collector.deviceSeenUntil = workSeenUntil;
     };
-    gpu = new GpuRecording({ ...parts, target: collector, notice, lost });
+    gpu = new GpuRecording({ ...parts, target: collector, notice, drained });
   }
   // Last: a signal may have come during all of this loading, and then it ends here.
   signals.onHeard = () => {
