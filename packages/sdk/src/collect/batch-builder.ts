@@ -42,6 +42,11 @@ export type RecordedCounts = Record<'span' | 'instant' | 'counter' | 'step' | 'c
 
 export const noneRecorded = (): RecordedCounts => ({ span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 });
 
+/** Adds `more` to `to`. */
+export function addCounts(to: RecordedCounts, more: RecordedCounts): void {
+  for (const kind of Object.keys(to) as (keyof RecordedCounts)[]) to[kind] += more[kind];
+}
+
 export class BatchBuilder {
   /** Number of the batch under construction: a row index is valid only with the serial of its batch. */
   serial: number;

@@ -28,10 +28,10 @@ import {
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { type StepRequest, StepRequests } from '../record/capture-slots.ts';
-import type { RingDrops } from '../record/ring.ts';
+import { type RingDrops, sumDrops } from '../record/ring.ts';
 import { type AttachedThread, captureWords, type Session } from '../record/session.ts';
 import type { Shipper } from '../ship/shipper.ts';
-import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
+import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { ClockRows } from './clock-rows.ts';
 import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
@@ -497,11 +497,3 @@ export class Collector {
 
 /** Most batches that one full ring can make: a recorder faster than the collector must not hold it at its ring. */
 const ringBatches = (about: AttachedThread) => 8 + about.ring.byteLength / recordingLimits.batchBytesFull;
-
-function sumDrops(left: RingDrops, right: RingDrops): RingDrops {
-  return { events: left.events + right.events, arguments: left.arguments + right.arguments, names: left.names + right.names };
-}
-
-function addCounts(to: RecordedCounts, more: RecordedCounts): void {
-  for (const kind of Object.keys(to) as (keyof RecordedCounts)[]) to[kind] += more[kind];
-}

@@ -96,6 +96,10 @@ export interface RingDrops {
   readonly names: number;
 }
 
+export function sumDrops(left: RingDrops, right: RingDrops): RingDrops {
+  return { events: left.events + right.events, arguments: left.arguments + right.arguments, names: left.names + right.names };
+}
+
 /** Cells for `bytes` bytes of text. */
 const textCells = (bytes: number) => Math.ceil(bytes / cellBytes);
 

@@ -14,6 +14,8 @@
 // Before a change is reported, it is compared with the series itself: with the usual differences of such levels (series-noise.ts), and with
 // earlier changes that came and went (series-habits.ts). Blocks are learnt only when old, so that a change is not its own noise.
 //
+// This is one file because all of it works on the numbers of one series, whose places nothing else knows.
+//
 // Invariant: a step makes no object (the engine boxes a few numbers at a block's end: 14 bytes a step); a series always needs less than 1 KB.
 // Invariant: the output depends only on the steps since the last new baseline, so a detector restored from `state()` continues unchanged.
 // Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
