@@ -23,6 +23,7 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,32 +187,49 @@ static void *play(void *path) {
   return NULL;
 }
 
-/* Records that were launched live and wait for their flush. */
-static struct { struct cupti_call call; struct cupti_kernel kernel; } launched[4096];
+/* Calls that were made live, each with the record of its work, which wait for their flush. */
+static struct { struct cupti_call call; uint8_t work[160]; } launched[16384];
 static size_t launches;
 static uint32_t correlations;
 
-static void launch(const char *name, uint64_t delay, uint64_t length, uint32_t device, uint32_t stream) {
+/* A call of this thread at `time`, and what it made a device do: a kernel, a copy or a set, whose `correlation` lies at `place` of its record. */
+static void add_launched(uint64_t time, const void *work, size_t bytes, size_t place) {
   pthread_mutex_lock(&lock);
   if (launches < sizeof launched / sizeof *launched && is_subscribed) {
-    uint64_t time = now();
     uint32_t correlation = ++correlations;
     launched[launches].call = (struct cupti_call){.kind = CUPTI_KIND_DRIVER, .callback = 307, .start = time, .end = time + 2000, .thread = (uint32_t)gettid(), .correlation = correlation};
-    launched[launches++].kernel = (struct cupti_kernel){.kind = CUPTI_KIND_CONCURRENT_KERNEL, .registers = 32, .start = time + delay, .end = time + delay + length, .device = device,
-      .context = 1, .stream = stream, .grid = {4, 1, 1}, .block = {128, 1, 1}, .correlation = correlation, .name = strdup(name)};
+    memset(launched[launches].work, 0, sizeof launched[launches].work);
+    memcpy(launched[launches].work, work, bytes);
+    memcpy(launched[launches++].work + place, &correlation, sizeof correlation);
   } else dropped++;
   pthread_mutex_unlock(&lock);
 }
 
+/* For fake-cuda.c: a kernel that ran. */
+void fake_cupti_kernel(const char *name, uint64_t called, uint64_t start, uint64_t end, uint32_t device, uint32_t stream) {
+  struct cupti_kernel of = {.kind = CUPTI_KIND_CONCURRENT_KERNEL, .registers = 32, .start = start, .end = end, .device = device,
+    .context = 1, .stream = stream, .grid = {4, 1, 1}, .block = {128, 1, 1}, .name = strdup(name)};
+  add_launched(called, &of, sizeof of, offsetof(struct cupti_kernel, correlation));
+}
+
+/* The same of a copy (`kind`: CUPTI's), or of a set (0). */
+void fake_cupti_transfer(uint32_t kind, uint64_t bytes, uint64_t called, uint64_t start, uint64_t end) {
+  struct cupti_copy copy = {.kind = CUPTI_KIND_MEMCPY, .copy_kind = (uint8_t)kind, .source = kind == 1 ? 1 : 3, .destination = kind == 2 ? 1 : 3, .bytes = bytes,
+    .start = start, .end = end, .context = 1, .stream = 7};
+  struct cupti_set set = {.kind = CUPTI_KIND_MEMSET, .bytes = bytes, .start = start, .end = end, .context = 1, .stream = 7, .memory_kind = 3};
+  if (kind == 0) add_launched(called, &set, sizeof set, offsetof(struct cupti_set, correlation));
+  else add_launched(called, &copy, sizeof copy, offsetof(struct cupti_copy, correlation));
+}
+
 /* Hands over what was launched. */
 static void put_launched(void) {
-  static uint8_t record[216];
   for (size_t at = 0; at < launches; at++) {
+    static uint8_t record[216];
+    uint32_t kind;
     memcpy(record, &launched[at].call, sizeof launched[at].call);
     put(record, bytes_of(CUPTI_KIND_DRIVER));
-    memset(record, 0, sizeof record);
-    memcpy(record, &launched[at].kernel, sizeof launched[at].kernel);
-    put(record, bytes_of(CUPTI_KIND_CONCURRENT_KERNEL));
+    memcpy(&kind, launched[at].work, sizeof kind);
+    put(launched[at].work, bytes_of(kind));
   }
   launches = 0;
   if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();
@@ -243,7 +261,8 @@ static napi_value launch_from_node(napi_env env, napi_callback_info info) {
   napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
   napi_get_value_string_utf8(env, arguments[0], name, sizeof name, &length);
   for (size_t at = 1; at < count && at < 5; at++) napi_get_value_uint32(env, arguments[at], &numbers[at]);
-  launch(name, numbers[1], numbers[2], numbers[3], numbers[4]);
+  uint64_t time = now();
+  fake_cupti_kernel(name, time, time + numbers[1], time + numbers[1] + numbers[2], numbers[3], numbers[4]);
   return NULL;
 }
 
