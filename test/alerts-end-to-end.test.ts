@@ -296,7 +296,7 @@ describe.concurrent('a rank that goes no further', () => {
     await using job = new Job();
     await using receiver = await startReceiver();
     const address = await job.serve(
-      `rules: { rank_stopped: { after: 1s }, hang: { after: 1s } }\noutputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`,
+      `rules: { rank_stopped: { after: 2s }, hang: { after: 2s } }\noutputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`,
     );
     const program = `
       import { existsSync } from 'node:fs';
@@ -304,7 +304,8 @@ describe.concurrent('a rank that goes no further', () => {
       import { profile } from '@ranktrace/sdk';
       const prof = profile().start();
       for (let step = 0; step < 20; step++) { await setTimeout(5); prof.step(); }
-      while (!existsSync(process.env.LEAVE + process.env.RANK)) await setTimeout(20);
+      // The first to end does so at once: who waits before that hangs.
+      while (process.env.RANK !== '2' && !existsSync(process.env.LEAVE + process.env.RANK)) await setTimeout(20);
       if (process.env.RANK === '1') process.exit(0);
       if (process.env.RANK === '2') await prof.stop();`;
     const leave = join(job.directory, 'leave-');
@@ -317,7 +318,7 @@ describe.concurrent('a rank that goes no further', () => {
     for (const rank of [2, 1, 0, 3]) {
       writeFileSync(`${leave}${rank}`, '');
       expect(await job.ranks[rank]?.ended).toMatchObject({ code: 0 });
-      await wait(2500);
+      await wait(3500);
     }
     const { alerts } = (await (await fetch(`${address}/v1/alerts`)).json()) as { alerts: Alert[] };
     const ended = alerts.filter(({ resolution }) => resolution !== 'the rank is back');

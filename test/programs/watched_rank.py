@@ -2,12 +2,15 @@
 #
 #   argv: DUMP   a dump that real torch wrote (test/data/flight-recorder); its file is that one, with the times moved to now
 #
-# Its variables name pipe and file, as torch reads them. In each answer the last collective was created 8 s ago.
+# Its variables name pipe and file, as torch reads them; without a pipe it cannot be asked. In each answer the last collective was created 8 s ago.
 
 import os, pickle, sys, time
 
 rank = os.environ['RANK']
-pipe = os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE'] + rank + '.pipe'
+prefix = os.environ.get('TORCH_NCCL_DEBUG_INFO_PIPE_FILE', '')
+while prefix == '':
+    time.sleep(1)
+pipe = prefix + rank + '.pipe'
 file = os.environ['TORCH_FR_DUMP_TEMP_FILE'] + rank
 with open(sys.argv[1], 'rb') as source:
     dump = pickle.load(source)
