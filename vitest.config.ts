@@ -69,8 +69,8 @@ export default defineConfig({
   ...sources,
   test: {
     globalSetup: ['test/setup/real-parts.ts'],
-    // Two cores run the suite; a third worker uses the time in which tests of whole programs wait for them.
-    maxWorkers: 3,
+    // Two cores run the suite; two more workers use the time in which tests of whole programs wait for them.
+    maxWorkers: 4,
     // Transformed modules stay in node_modules/.experimental-vitest-cache, by content and settings: a run of one file needs a quarter less CPU time.
     experimental: { fsModuleCache: true },
     projects: [

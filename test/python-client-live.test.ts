@@ -12,7 +12,7 @@ import { freePort } from './setup/server-process.ts';
 
 const run = 'snake';
 const steps = 400;
-/** Of a step: the step, three spans, a collective and a counter. */
+/** A step has the step itself, three spans, a collective and a counter. */
 const eventsPerStep = 6;
 let directory: string;
 let service: StartedCommand | undefined;
@@ -73,7 +73,7 @@ async function expectWhole(ranks: number, stderr: readonly CommandResult[]): Pro
   expect(stdout.replaceAll(' ', ' ')).toContain(
     `${ranks} of ${ranks} ranks on 1 host, ${(ranks * steps * eventsPerStep).toLocaleString('en').replaceAll(',', ' ')} events`,
   );
-  // What was acknowledged left the spool.
+  // Acknowledged batches left the spool.
   expect(readdirSync(spool())).toEqual([]);
 }
 

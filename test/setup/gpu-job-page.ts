@@ -1,4 +1,4 @@
-// Compares the page of a GPU job's files with the files themselves.
+// Compares the page of a GPU job's files with the files themselves. The cases stay together because all of them look at one page, and at the same sums.
 
 import { readFileSync, statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';

@@ -104,7 +104,7 @@ describe('rankPhases', () => {
       const planted = sound.map((one, at) => (at === count >> 1 ? rank(at, [100, 240, 5, 5]) : one));
       expect(rankPhases({ phases, phaseRoles, ranks: planted })[0]).toMatchObject({ standsOut: true, rank: { rank: count >> 1 } });
     }
-    // Of four ranks the spread itself is hardly known.
+    // The spread of four ranks is hardly known itself.
     expect(named / seeds).toBeLessThan(count === 4 ? 0.15 : 0.05);
   });
 
