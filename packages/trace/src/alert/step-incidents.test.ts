@@ -124,7 +124,7 @@ describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
   });
 });
 
-it('a rank that was slow for half a minute and is back when its alert would be due raises none', () => {
+it('a rank that was slow for 40 steps and is back when its alert would be due raises none', () => {
   const work = (rank: number, step: number): number => 20 + jump(2, 600, 6, 640)(rank, step) + jump(1, 0, 10)(rank, step);
   expect(watch({ seed: 1, steps: 1200, work }).incidents).toEqual([]);
 });

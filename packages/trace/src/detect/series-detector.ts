@@ -221,7 +221,10 @@ export class SeriesDetector {
     return finding;
   }
 
-  /** Whether a half block of a noisy series lies so far above the blocks before that noise is no explanation. */
+  /**
+   * Whether a half block of a noisy series lies so far above the blocks before that noise is no explanation. A reported change leaves no blocks before
+   * it, so its row ends there, and counts like one that came and went: the next one must last longer.
+   */
   #isLeap(level: number): boolean {
     const { options, scratch, referenceBlocksMin } = this.#plan;
     const until = this.#size - (this.#leaps >> 1);
