@@ -65,10 +65,25 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     expect(Math.abs(regression.change - 1)).toBeLessThan(0.2);
   });
 
-  it('reports steps twice as long for a while once, in noise: then they are a habit', () => {
-    const bursts = (step: number): number => (step >= 1500 && step % 800 < 40 ? 2 : 1);
-    for (const noise of [0.06, 0.1]) {
-      expect(kinds(found(noisy(seed, 20_000, bursts, noise))).filter((kind) => kind !== 'went_away').length).toBeLessThanOrEqual(1);
+  it.each([24, 40, 64, 100])('reports %i slow steps in every 800 as long as they are new, and then no more', (length) => {
+    for (const factor of [1.1, 1.5, 2]) {
+      const evaluations = (step: number): number => (step >= 1500 && step % 800 < length ? factor : 1);
+      for (const noise of [0.005, 0.01, 0.03, 0.1]) {
+        const reported = found(noisy(seed, 20_000, evaluations, noise)).filter(({ kind }) => kind !== 'went_away');
+        expect(reported.length, `× ${factor}, noise ${noise}`).toBeLessThanOrEqual(noise < 0.03 ? 1 : 4);
+      }
+    }
+  });
+
+  it('finds a slow-down that lasts, whatever came and went before', () => {
+    for (const [length, within] of [
+      [100, 160],
+      [500, 40],
+    ] as const) {
+      const twice = (step: number): number => ((step >= 1500 && step < 1500 + length) || step >= 3003 ? 1.5 : 1);
+      const last = found(noisy(seed, 4000, twice)).at(-1);
+      expect(last).toMatchObject({ kind: 'regression' });
+      expect((last?.step ?? Number.NaN) - 3003, `after ${length}`).toBeLessThan(within);
     }
   });
 

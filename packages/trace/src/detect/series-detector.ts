@@ -26,7 +26,19 @@ import { detectLimits } from './detect-limits.ts';
 import { DetectorPlan } from './detector-options.ts';
 import { checkState, type DetectorState, type OpenIncident, restoreValues, valuesOf } from './detector-state.ts';
 import { levelChange, medianError } from './level-change.ts';
-import { dipOf, isLeapHabit, noteBlock, noteChange, noteDip, noteImprovement, noteLeaps, noteReturn, wanderOf } from './series-habits.ts';
+import {
+  dipOf,
+  isHabit,
+  isLeapHabit,
+  noteBlock,
+  noteChange,
+  noteDip,
+  noteImprovement,
+  noteLeaps,
+  noteReturn,
+  noteStretch,
+  wanderOf,
+} from './series-habits.ts';
 import { breakNoise, coarsenNoise, learnNoise } from './series-noise.ts';
 import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
@@ -344,6 +356,8 @@ export class SeriesDetector {
     this.#incident = undefined;
     this.#hasDrifted = false;
     noteReturn(this.#values, this.#plan.habitsAt, this.#level(slowestAt) - after);
+    const stepsOfBlock = options.blockSteps * this.#blockFactor;
+    noteStretch(this.#values, this.#plan.habitsAt, (incident.returnedStep - incident.onsetStep) / stepsOfBlock);
     this.#keepLast(held);
     const change = levelChange(this.#lastStep, incident.returnedStep, this.#level(slowestAt), after, noise, held, options.referenceBlocks);
     return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
@@ -462,7 +476,7 @@ export class SeriesDetector {
 
   /** Reports a slow rise, or a jump long hidden by noise, once per baseline. */
   #driftOf(): StepTimeFinding | undefined {
-    const { options, scratch, step, ramp } = this.#plan;
+    const { options, scratch, step, ramp, habitsAt } = this.#plan;
     const { driftBlocks, driftMin, driftFurtherMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
     const golden = this.#level(goldenAt);
     const noise = this.#level(goldenNoiseAt);
@@ -479,13 +493,15 @@ export class SeriesDetector {
       this.#drifting = 0;
       return undefined;
     }
-    if (++this.#drifting < confirmBlocks) return undefined;
+    // The last block is nearer to the baseline: the rise may be over.
+    if (++this.#drifting < confirmBlocks || (this.#values[size - 1] as number) - base < rise / 2) return undefined;
     this.#drifting = 0;
-    this.#hasDrifted = true;
     fitRamp(this.#values, 0, size, ramp);
     fitStep(this.#values, 0, size, leastBefore, size - leastBefore, step);
     // A jump too noisy to confirm passes the golden baseline as well: before its break it was at the baseline.
     const isJump = step.squares < ramp.squares && medianOfRange(this.#values, 0, step.at, scratch) - base < jumpBaseShare * (after - base);
+    if (isJump && isHabit(this.#values, habitsAt, size - step.at)) return undefined;
+    this.#hasDrifted = true;
     const kind = isJump ? 'regression' : 'drift';
     const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
     if (incident === undefined) this.#open(kind, onsetStep, golden, after, this.#changeMin(noise));

@@ -15,6 +15,8 @@ export const habitsLength = 6;
 const stretchBlocks = 512;
 /** Longest stretch remembered, blocks. */
 const stretchBlocksMax = 32;
+/** Longest reported stretch that is taken for a habit, blocks. */
+const stretchNotedMax = 16;
 /** A stretch continues above this share of the change that begins one. */
 const stretchGoesOn = 0.5;
 /** Blocks by which a change must outlast the longest stretch. */
@@ -48,6 +50,11 @@ export function noteChange(values: Float32Array, at: number): void {
 export function noteLeaps(values: Float32Array, at: number, leaps: number): void {
   const faded = or0(values[at + longestLeapAt]) * (1 - 1 / (2 * stretchBlocks));
   values[at + longestLeapAt] = Math.max(faded, Math.min(leaps, stretchBlocksMax));
+}
+
+/** Notes a reported stretch of so many slow blocks that ended by itself: evaluations come again. A longer one was a fault, and counts as such when it does. */
+export function noteStretch(values: Float32Array, at: number, blocks: number): void {
+  if (blocks <= stretchNotedMax) values[at + longestAt] = Math.max(or0(values[at + longestAt]), blocks);
 }
 
 /** Whether stretches as long as `blocks` have come and gone. */
