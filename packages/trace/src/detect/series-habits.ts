@@ -52,7 +52,7 @@ export function noteLeaps(values: Float32Array, at: number, leaps: number): void
   values[at + longestLeapAt] = Math.max(faded, Math.min(leaps, stretchBlocksMax));
 }
 
-/** Notes a reported stretch of so many slow blocks that ended by itself: evaluations come again. A longer one was a fault, and counts as such when it does. */
+/** Notes a reported stretch of so many slow blocks that ended by itself: evaluations come again. A longer one was a fault, and is reported when it comes again. */
 export function noteStretch(values: Float32Array, at: number, blocks: number): void {
   if (blocks <= stretchNotedMax) values[at + longestAt] = Math.max(or0(values[at + longestAt]), blocks);
 }
