@@ -24,7 +24,7 @@ const check = (
   environment: Record<string, string>,
 ): Promise<{ readonly code: number; readonly output: string }> =>
   new Promise((resolve) => {
-    const env = { ...process.env, WAIT_MS: '3000', ...environment };
+    const env = { ...process.env, WAIT_MS: '6000', ...environment };
     execFile(process.execPath, ['test/gpu/run.mjs', ...parts], { cwd: repository, env }, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), output: stdout + stderr });
     });
