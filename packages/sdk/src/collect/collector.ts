@@ -99,8 +99,8 @@ export class Collector {
   #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
-  /** The latest begin of a device's work that has come; RankTime, ns; −∞: none yet. */
-  deviceSeenUntil = Number.NEGATIVE_INFINITY;
+  /** The latest begin of a device's work that has come; RankTime, ns; −∞: none yet; undefined: no device is recorded. */
+  deviceSeenUntil: number | undefined;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ReportedPlace();
@@ -277,7 +277,7 @@ export class Collector {
 
   /** Whether work of a request's steps may still come from a device; after `deviceWaitMs` the device has nothing to do. */
   #isDeviceBehind(request: StepRequest): boolean {
-    if (this.deviceSeenUntil === Number.NEGATIVE_INFINITY) return false;
+    if (this.deviceSeenUntil === undefined) return false;
     const nowMs = this.#now() / 1e6;
     request.overMs ??= nowMs;
     const end = this.#recentSteps.findLast(({ step }) => step <= request.toStep)?.end ?? Number.NEGATIVE_INFINITY;
