@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cupti-recorder.h"
+#include "node-addon.h"
 
 /* Rows of a ring that nobody else chose: 16 MiB, half a second of 500,000 launches. */
 #define CAPACITY (1u << 18)
@@ -21,22 +22,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   rt_cupti_start(path, CAPACITY);
   return 1;
 }
-
-// Node-API, as far as it is used. Its functions are Node's own; in any other process they are missing, and nothing here is called.
-
-typedef struct napi_env__ *napi_env;
-typedef struct napi_value__ *napi_value;
-typedef struct napi_callback_info__ *napi_callback_info;
-typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
-
-#define WEAK __attribute__((weak)) extern
-WEAK int napi_create_function(napi_env, const char *, size_t, napi_callback, void *, napi_value *);
-WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
-WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
-WEAK int napi_get_value_string_utf8(napi_env, napi_value, char *, size_t, size_t *);
-WEAK int napi_get_value_uint32(napi_env, napi_value, uint32_t *);
-WEAK int napi_create_string_utf8(napi_env, const char *, size_t, napi_value *);
-WEAK int napi_get_undefined(napi_env, napi_value *);
 
 static napi_value text(napi_env env, const char *of) {
   napi_value value = NULL;

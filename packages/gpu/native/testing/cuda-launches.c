@@ -17,20 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct napi_env__ *napi_env;
-typedef struct napi_value__ *napi_value;
-typedef struct napi_callback_info__ *napi_callback_info;
-#define WEAK __attribute__((weak)) extern
-WEAK int napi_create_function(napi_env, const char *, size_t, napi_value (*)(napi_env, napi_callback_info), void *, napi_value *);
-WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
-WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
-WEAK int napi_get_value_string_utf8(napi_env, napi_value, char *, size_t, size_t *);
-WEAK int napi_get_value_double(napi_env, napi_value, double *);
-WEAK int napi_create_string_utf8(napi_env, const char *, size_t, napi_value *);
-WEAK int napi_create_double(napi_env, double, napi_value *);
-WEAK int napi_create_array(napi_env, napi_value *);
-WEAK int napi_set_element(napi_env, napi_value, uint32_t, napi_value);
-WEAK int napi_throw_error(napi_env, const char *, const char *);
+#include "../node-addon.h"
 
 static struct {
   int (*init)(unsigned);
@@ -224,7 +211,7 @@ static napi_value told(napi_env env, napi_callback_info info) {
 }
 
 napi_value napi_register_module_v1(napi_env env, napi_value exports) {
-  static const struct { const char *name; napi_value (*function)(napi_env, napi_callback_info); } functions[] = {
+  static const struct { const char *name; napi_callback function; } functions[] = {
     {"open", open_driver}, {"launch", launch}, {"wait", wait_for_device}, {"timed", timed}, {"transfer", transfer}, {"told", told},
   };
   for (size_t at = 0; at < sizeof functions / sizeof *functions; at++) {

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "../cupti-records.h"
+#include "../node-addon.h"
 
 typedef void (*request_function)(uint8_t **, size_t *, size_t *);
 typedef void (*completed_function)(void *, uint32_t, uint8_t *, size_t, size_t);
@@ -234,17 +235,6 @@ static void put_launched(void) {
   launches = 0;
   if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();
 }
-
-typedef struct napi_env__ *napi_env;
-typedef struct napi_value__ *napi_value;
-typedef struct napi_callback_info__ *napi_callback_info;
-#define WEAK __attribute__((weak)) extern
-WEAK int napi_create_function(napi_env, const char *, size_t, napi_value (*)(napi_env, napi_callback_info), void *, napi_value *);
-WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
-WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
-WEAK int napi_get_value_string_utf8(napi_env, napi_value, char *, size_t, size_t *);
-WEAK int napi_get_value_uint32(napi_env, napi_value, uint32_t *);
-WEAK int napi_get_boolean(napi_env, _Bool, napi_value *);
 
 static napi_value is_recording(napi_env env, napi_callback_info info) {
   (void)info;
