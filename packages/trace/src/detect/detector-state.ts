@@ -42,6 +42,9 @@ export interface DetectorState {
   readonly incident: OpenIncident | undefined;
 }
 
+/** A row of half blocks that leap ends by itself long before: there are no blocks left to compare with. */
+const leapsMax = 65_536;
+
 /**
  * Checks that a detector with these settings can continue from `state`.
  * @throws TraceError `bad_option`
@@ -66,8 +69,8 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
   if (!(Number.isInteger(freshBlocks) && freshBlocks >= 0 && freshBlocks <= blocks.length)) {
     refuse(`freshBlocks must be 0 to ${blocks.length}, got ${String(freshBlocks)}`);
   }
-  if (!(Number.isInteger(leaps) && leaps >= 0 && Number.isSafeInteger(halfStep))) {
-    refuse(`leaps and halfStep must be whole numbers, got ${String(leaps)} and ${String(halfStep)}`);
+  if (!(Number.isInteger(leaps) && leaps >= 0 && leaps <= leapsMax && Number.isSafeInteger(halfStep))) {
+    refuse(`leaps must be 0 to ${leapsMax} and halfStep a whole number, got ${String(leaps)} and ${String(halfStep)}`);
   }
   const stepsMax = options.blockSteps * blockFactor;
   if (steps.length >= stepsMax) refuse(`it holds ${steps.length} steps of a block of ${stepsMax}`);

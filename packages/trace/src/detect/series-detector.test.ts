@@ -281,6 +281,7 @@ describe('a detector', () => {
       codeOf(() => SeriesDetector.restore({ ...state, version: 2 as 1 }, plan)),
       codeOf(() => SeriesDetector.restore({ ...state, blocks: new Array(97).fill(1) }, plan)),
       codeOf(() => SeriesDetector.restore({ ...state, steps: new Array(8).fill(1) }, plan)),
+      codeOf(() => SeriesDetector.restore({ ...state, leaps: 2 ** 31 }, plan)),
       codeOf(() => SeriesDetector.restore(state, plan)),
     ]).toMatchInlineSnapshot(`
       [
@@ -290,6 +291,7 @@ describe('a detector', () => {
         "bad_option: Cannot restore a step-time detector: its state must have version 1, got 2",
         "bad_option: Cannot restore a step-time detector: it holds 97 blocks, these settings keep 96",
         "bad_option: Cannot restore a step-time detector: it holds 8 steps of a block of 8",
+        "bad_option: Cannot restore a step-time detector: leaps must be 0 to 65536 and halfStep a whole number, got 2147483648 and 0",
         "fine",
       ]
     `);
