@@ -1,14 +1,13 @@
 // Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private packages that they
 // import, so that no other package of this repository has to be published. The C libraries of a platform become a package of their own.
 //
-//   packages/sdk/dist/index.js                  ──►  dist/index.js
+//   packages/sdk/dist/index.d.ts                ──►  dist/index.d.ts
 //     import … from '@ranktrace/protocol'             import … from './internal/protocol/index.js'
-//   packages/protocol/dist/index.js             ──►  dist/internal/protocol/index.js
+//   packages/protocol/dist/index.d.ts           ──►  dist/internal/protocol/index.d.ts
 //
 // A file is copied when a copied file names it: in an import, as a worker's URL, or through `import.meta.resolve`. Each is a string literal that
 // starts with a dot or a package's name, so one scan of literals finds them all. Modules name modules and types name types, so only types that a
-// user's compiler can reach are copied. Files stay separate, for workers are loaded by their URL; a package's own build makes its bundles (the
-// command, the page), with the licenses of their code.
+// user's compiler can reach are copied. A package's own build makes its bundles (the SDK, the command, the page), with the licenses of their code.
 //
 // Invariant: no literal of a staged file names a private package, and each dependency of the staged manifest is named by some staged file.
 
@@ -142,9 +141,11 @@ class Staging {
   /** The built file that `specifier` names in `from`; undefined where it names none of this repository's, or one of a published package. */
   #fileNamedBy(specifier, from) {
     if (specifier.startsWith('.')) {
-      // Types name modules by their sources' names.
-      const file = posix.join(posix.dirname(from), typesFile.test(from) ? specifier.replace(/\.ts$/, '.js') : specifier);
-      const isBuilt = /^packages\/[^/]+\/(dist|bin)\//.test(file) && /\.\w+$/.test(file) && existsSync(join(repository, file));
+      // Types name modules by their sources' names; those of a bundled module have no module beside them.
+      const isOfTypes = typesFile.test(from);
+      const file = posix.join(posix.dirname(from), isOfTypes ? specifier.replace(/\.ts$/, '.js') : specifier);
+      const built = isOfTypes ? file.replace(moduleFile, '.d.ts') : file;
+      const isBuilt = /^packages\/[^/]+\/(dist|bin)\//.test(file) && /\.\w+$/.test(file) && existsSync(join(repository, built));
       return isBuilt ? file : undefined;
     }
     const [name = ''] = packageName.exec(specifier) ?? [];
@@ -159,10 +160,8 @@ class Staging {
   /** A map carries its sources, which are not published. Their addresses say where they are in the repository. */
   #copySourceMap(file) {
     const map = JSON.parse(readFileSync(join(repository, file), 'utf8'));
-    const paths = map.sources.map((source) => posix.join(posix.dirname(file), map.sourceRoot ?? '', source));
-    const sources = paths.map((path) => `ranktrace:///${path}`);
-    const sourcesContent = paths.map((path) => readFileSync(join(repository, path), 'utf8'));
-    this.#write(file, JSON.stringify({ ...map, sourceRoot: undefined, sources, sourcesContent }));
+    const sources = map.sources.map((source) => `ranktrace:///${posix.join(posix.dirname(file), source)}`);
+    this.#write(file, JSON.stringify({ ...map, sources }));
   }
 
   #write(file, text) {

@@ -17,8 +17,8 @@ export default function setup(): void {
 
 /**
  * `npm run build`, unless the caller has just done it (test/run.mjs sets RANKTRACE_TEST_NO_BUILD=1). A type error is shown but does not stop
- * the run: tsc writes dist all the same, so dist is never stale, and `npm test` and `npm run check` count the error as a failure. The page and
- * the command are then bundled here: that needs no types.
+ * the run: tsc writes dist all the same, so dist is never stale, and `npm test` and `npm run check` count the error as a failure. The SDK, the page
+ * and the command are then bundled here: that needs no types.
  */
 function build(): void {
   if (process.env.RANKTRACE_TEST_NO_BUILD === '1') return;
@@ -26,7 +26,7 @@ function build(): void {
   const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', 'build'], options);
   if (status === 0) return;
   process.stderr.write(`npm run build ended with ${status} before the tests; dist was written with these errors:\n${stdout}${stderr}`);
-  for (const bundled of ['packages/viewer', 'packages/cli']) {
+  for (const bundled of ['packages/sdk', 'packages/viewer', 'packages/cli']) {
     spawnSync('node_modules/.bin/vite', ['build', bundled], { ...options, stdio: 'inherit' });
   }
 }

@@ -32,8 +32,9 @@ const nodesMax = 65_536;
 const textCharsMax = 16 * 1024 * 1024;
 const nameCharsMax = 256;
 
-/** The folder of this SDK's own code; undefined in a bundle, where source maps decide. A test beside the source is a user's file. */
-const [ownFolder] = /^.*\/(?:src|dist)\/(?=tfjs\/call-stack\.[jt]s$)/.exec(slashed(import.meta.url)) ?? [];
+/** The folder of this SDK's own code; undefined in a program's bundle, where source maps decide. A test beside the source is a user's file. */
+const [ownFolder] =
+  /^.*\/packages\/sdk\/(?:src\/(?=tfjs\/call-stack\.ts$)|dist\/(?=shared-[\w-]+\.js$))/.exec(slashed(import.meta.url)) ?? [];
 const ownPackage = /\/node_modules\/@ranktrace\/sdk\//;
 const testFile = /\.test\.[jt]s$/;
 const tfjsFile = /\/node_modules\/@tensorflow\//;

@@ -159,10 +159,10 @@ function startWorker(start: ShipperStart): Worker {
 
 const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(1e6 * ms));
 
-/** A worker starts from a file that Node can run: beside this one when compiled, in `dist` when this is the source (under vitest). */
+/** A worker starts from a file that Node can run: beside this one in `dist`, where all files lie side by side, also when this is the source (vitest). */
 function workerUrl(): URL {
   const compiled = import.meta.url.endsWith('.js');
-  return new URL(compiled ? './shipper-worker.js' : '../../dist/thread/shipper-worker.js', import.meta.url);
+  return new URL(compiled ? './shipper-worker.js' : '../../dist/shipper-worker.js', import.meta.url);
 }
 
 /** Announces the session to existing threads, and forwards their messages until the shipper listens itself. */
