@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { readOptions } from './options.ts';
 
 test('with nothing said, this is rank 0 of 1', () => {
-  expect(readOptions([], {})).toMatchObject({ rank: 0, worldSize: 1, masterAddress: '127.0.0.1', epochs: 25, maxSteps: Infinity });
+  expect(readOptions([], {})).toMatchObject({ rank: 0, worldSize: 1, masterAddress: '127.0.0.1', epochs: 10, maxSteps: Infinity });
 });
 
 test('the place comes from torchrun’s variables, and a flag is stronger than EPOCHS', () => {

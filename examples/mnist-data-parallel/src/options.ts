@@ -34,7 +34,7 @@ export function readOptions(args: readonly string[], environment: Readonly<Recor
     worldSize,
     masterAddress: environment.MASTER_ADDR ?? '127.0.0.1',
     masterPort: wholeNumber('MASTER_PORT', environment.MASTER_PORT ?? '29500', { min: 1, max: 65_535 }),
-    epochs: wholeNumber('--epochs', flags.epochs ?? environment.EPOCHS ?? '25', { min: 1 }),
+    epochs: wholeNumber('--epochs', flags.epochs ?? environment.EPOCHS ?? '10', { min: 1 }),
     maxSteps: flags['max-steps'] === undefined ? Infinity : wholeNumber('--max-steps', flags['max-steps'], { min: 1 }),
   };
 }
