@@ -97,7 +97,7 @@ export default defineConfig({
       },
       {
         ...sources,
-        test: { name: 'repository', include: ['test/repository/**/*.test.ts'] },
+        test: { name: 'repository', include: ['test/repository/**/*.test.ts'], isolate: false },
       },
       {
         ...sources,
@@ -109,6 +109,8 @@ export default defineConfig({
           name: 'cluster',
           include: ['test/*.test.ts'],
           globalSetup: ['test/setup/command-module.ts'],
+          // Files share what they import, and the process in which command lines run.
+          isolate: false,
           // On a busy machine a page may take long to show something.
           expect: { poll: { timeout: minute } },
           testTimeout: 5 * minute,

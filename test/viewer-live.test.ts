@@ -42,7 +42,7 @@ async function until(what: string, isSo: () => Promise<boolean>): Promise<void> 
 
 it('the demo, live from start to end: ranks appear, steps grow, the window moves on, and in the end everything is there', async () => {
   const steps = 1500;
-  const train = [process.execPath, 'examples/mnist-data-parallel/dist/train.js', '--max-steps', String(steps)];
+  const train = [process.execPath, 'examples/mnist-data-parallel/dist/train.js', '--epochs', '25', '--max-steps', String(steps)];
   const command = startCommand(['run', '--ranks', '2', '--view', '--name', 'demo', '--out', directory, '--', ...train]);
   await using view = await servedBy(command);
   await using page = await open(view.address);
