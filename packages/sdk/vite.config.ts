@@ -23,9 +23,13 @@ export default defineConfig({
         register: 'src/register.ts',
         shipping: 'src/shipping.ts',
         'shipper-worker': 'src/thread/shipper-worker.ts',
-        // Of these the package exports nothing: benches and tests measure them in place.
-        'profile/thread-recorder': 'src/profile/thread-recorder.ts',
-        'ship/spool': 'src/ship/spool.ts',
+        // Of these the package exports nothing: benches and tests load them in processes and threads of their own.
+        ...Object.fromEntries(
+          ['profile/thread-recorder', 'sample/nvidia-smi', 'ship/spool', 'ship/spool-folders', 'ship/spool-owner'].map((name) => [
+            name,
+            `src/${name}.ts`,
+          ]),
+        ),
       },
       output: { entryFileNames: '[name].js', chunkFileNames: 'shared-[name].js' },
     },
