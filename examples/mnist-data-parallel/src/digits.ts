@@ -84,6 +84,8 @@ function inkOf(file: Uint8Array): Uint8Array {
       [thousandths, unit] = [0, 1000];
     }
   }
+  if (count === 0 || count % pixelsPerDigit !== 0)
+    throw new Error(`Cannot read the digits: ${count} pixels, not whole digits of ${pixelsPerDigit}`);
   return ink.slice(0, count);
 }
 
