@@ -258,7 +258,7 @@ test('the answer to a ping goes to no subject of another run, of an aggregator o
     batchSubject('runB', 0),
   ];
   const heard: string[] = [];
-  // What the aggregator says to the server meanwhile is no answer.
+  // The aggregator's own talk with the server is no answer.
   rank.subscribe('>', { callback: (_error, { subject }) => [own, ...foreign].includes(subject) && heard.push(subject) });
   for (const reply of foreign) rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":1}', { reply });
   rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":2}', { reply: own });

@@ -40,7 +40,7 @@ async function withBatches(
   await use(aggregator, join(directory.path, 'demo'));
 }
 
-/** Of this process, all threads. */
+/** CPU time of this process, all threads. */
 function cpuSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
