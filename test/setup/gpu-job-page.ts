@@ -363,6 +363,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await using other = await open(address);
     await other.settled();
     await other.panel.waitFor();
+    // The panel opens before it has its event's name.
+    await other.tab.page.locator('.only-aloud', { hasText: /\S/ }).waitFor({ state: 'attached' });
     expect(await other.tab.page.locator('.only-aloud').textContent()).toBe(await aloud.textContent());
     expect(await other.tab.page.locator('.corner').textContent()).toBe(await page.tab.page.locator('.corner').textContent());
     await keyboard.press('?');
