@@ -233,7 +233,8 @@ test('threads started before and after the profile have tracks of their own, on 
   const batches = readBatches();
   checkBatches(batches);
   const spans = spansOf(batches);
-  expect(spans.filter(({ name }) => name === 'late')).toHaveLength(100);
+  // One that is open at a flush comes again when it has ended.
+  expect(spans.filter(({ name, state }) => name === 'late' && state !== spanState.open)).toHaveLength(100);
   expect(spans.filter(({ name }) => name === 'early').length).toBeGreaterThan(10);
   expect(new Set(spans.map(({ track }) => track)).size).toBe(3);
   // Both ran while the main thread did, or after it: no thread's clock is off by its own start.

@@ -37,8 +37,8 @@ export const sampleLimits = {
   /** Back-off before a child that ended is started again: one per restart, in all the time it is wanted. Then it is given up. */
   restartDelaysMs: [1000, 5000, 30_000],
 
-  /** Interval at which `monitorEventLoopDelay` wakes up to measure. */
-  eventLoopResolutionMs: 20,
+  /** Period of the timer that measures the event loop's delay. */
+  eventLoopPeriodMs: 20,
   /** Threads of the process that are asked how long they waited for a CPU: the oldest ones. */
   threadsMax: 64,
   /** Shortest time between two readings of the host that gives a rate; below, none is reported. */
