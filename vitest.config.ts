@@ -97,7 +97,13 @@ export default defineConfig({
       },
       {
         ...sources,
-        test: { name: 'repository', include: ['test/repository/**/*.test.ts'], isolate: false },
+        test: {
+          name: 'repository',
+          include: ['test/repository/**/*.test.ts'],
+          isolate: false,
+          testTimeout: 2 * minute,
+          hookTimeout: 2 * minute,
+        },
       },
       {
         ...sources,
