@@ -1,12 +1,12 @@
 // The program of `npm test`: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
 // that fails counts as one failure each and shows the reason. Without recordings of others, one line states how many cases were not run.
 //
-// Two vitests run side by side: tests of whole programs wait for much of their time, and what computes has the cores meanwhile, with less priority. With
-// arguments there is one, with these.
+// Two vitests run side by side: tests of whole programs wait for much of their time, and meanwhile the cores compute the others. With arguments there is
+// one, with these.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { constants, getPriority, setPriority, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { recordedData } from './recorded/recorded-data.mjs';
@@ -36,10 +36,10 @@ const isWhole = given.length === 0;
 const projects = (...names) => names.flatMap((name) => ['--project', name]);
 const parts = isWhole
   ? [
-      { args: [...projects('cluster', 'services', 'recorded'), '--max-workers=5'] },
-      { args: [...projects('unit', 'sdk', 'repository'), '--max-workers=2'], isBackground: true },
+      [...projects('cluster', 'services', 'recorded'), '--max-workers=4'],
+      [...projects('unit', 'sdk', 'repository'), '--max-workers=1'],
     ]
-  : [{ args: given }];
+  : [given];
 
 const folder = mkdtempSync(join(tmpdir(), 'ranktrace-test-'));
 const env = { ...process.env, RANKTRACE_TEST_NO_BUILD: '1' };
@@ -53,7 +53,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 try {
   // Before there are two, which would install at once.
   installPrograms();
-  for (const [index, part] of parts.entries()) vitests.push(start(part, join(folder, `results-${index}.json`)));
+  for (const [index, args] of parts.entries()) vitests.push(start(args, join(folder, `results-${index}.json`)));
   const statuses = await Promise.all(vitests.map(({ ended }) => ended));
   for (const [index, status] of statuses.entries()) countResults(status, vitests[index].outputFile);
   if (recordedData() === undefined && isWhole) {
@@ -67,11 +67,9 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function start({ args, isBackground = false }, outputFile) {
+function start(args, outputFile) {
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${outputFile}`];
   const child = spawn(bin('vitest'), ['run', ...reporters, ...args], { ...options, env });
-  const { PRIORITY_BELOW_NORMAL, PRIORITY_LOW } = constants.priority;
-  if (isBackground && child.pid !== undefined) setPriority(child.pid, Math.min(PRIORITY_LOW, getPriority() + PRIORITY_BELOW_NORMAL));
   return { child, outputFile, ended: new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal))) };
 }
 
