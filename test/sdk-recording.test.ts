@@ -4,8 +4,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { inflateRawSync } from 'node:zlib';
 import { type Batch, decodeBatch, decodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic, spanState } from '@ranktrace/protocol';
+import { build } from 'vite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { repository } from './setup/ranktrace-command.ts';
 
@@ -341,6 +343,36 @@ test('where no worker thread may be started, `start` says so in one line, and th
   const message = 'Cannot start the profile: it needs a worker thread, and this process may start none (ERR_ACCESS_DENIED)';
   expect(stdout).toBe(`SdkError threads_refused ${message}\n7 8\n`);
 });
+
+test.each(['es', 'cjs'] as const)(
+  'a program into which a bundler packed the SDK (%s) is told at the start to leave it out',
+  async (format) => {
+    const input = join(directory, 'program.js');
+    const entryFileNames = format === 'es' ? 'packed.mjs' : 'packed.cjs';
+    writeFileSync(
+      input,
+      `import { profile, recordFunction } from '${fileURLToPath(sdk)}';
+    const prof = profile({ directory: '${directory}' });
+    try { prof.start(); } catch (error) { console.log(error.name, error.code, error.message); }
+    console.log(recordFunction('work', () => 7));
+    prof.step();
+    void prof.stop().then(() => console.log('stopped'));`,
+    );
+    await build({
+      configFile: false,
+      logLevel: 'silent',
+      build: { ssr: input, outDir: join(directory, 'dist'), rolldownOptions: { output: { format, entryFileNames } } },
+      ssr: { noExternal: true },
+    });
+    const { stdout } = spawnSync(process.execPath, [join(directory, 'dist', entryFileNames)], { encoding: 'utf8' });
+    const where = format === 'es' ? ` in "${join(directory, 'dist')}/"` : '.*';
+    expect(stdout).toMatch(
+      new RegExp(
+        `^SdkError worker_missing Cannot start the profile: there is no shipper-worker.js${where}, as where a bundler packs the SDK into the program; leave @ranktrace/sdk out of the bundle \\(external\\), and install it beside the program\n7\nstopped\n$`,
+      ),
+    );
+  },
+);
 
 test.each(['await prof.stop()', 'prof[Symbol.dispose]()', 'process.exit()'])(
   '%s says what it leaves behind, and the rest once',

@@ -19,7 +19,9 @@ export type SdkErrorCode =
   /** This is not Node: another runtime with its API lacks part of what recording needs. */
   | 'runtime_unsupported'
   /** This process may start no worker thread, and recording needs one. */
-  | 'threads_refused';
+  | 'threads_refused'
+  /** The file of that thread is not beside the SDK's code: a bundler packed the SDK into the program. */
+  | 'worker_missing';
 
 /** Thrown at the start and never while recording: the message names the option or variable, its value and a correct one. */
 export class SdkError extends Error {

@@ -31,8 +31,8 @@ export interface ProfileCallbacks {
 /** Records one process. `using` stops it blocking, `await using` without. */
 export interface Profile extends AsyncDisposable, Disposable {
   /**
-   * Starts recording. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported` or `threads_refused`,
-   * `already_running` when this process has another profile running, `already_stopped` when this one ran before.
+   * Starts recording. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported`, `threads_refused` or
+   * `worker_missing`, `already_running` when this process has another profile running, `already_stopped` when this one ran before.
    *
    * @example const prof = profile({ run: 'night-42' }).start(); // later, in `finally`: await prof.stop()
    */

@@ -6,6 +6,8 @@
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws. A worker that did not end by then, as
 // on a host without a free CPU, is reported.
 
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from '../collect/collector.ts';
 import { SdkError } from '../model/errors.ts';
@@ -140,12 +142,13 @@ function startWorker(start: ShipperStart): Worker {
     const why = 'its threads need one clock, and in Deno each has its own';
     throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
   }
+  const url = workerUrl();
   const about = { workerData: start, name: 'ranktrace-shipper' };
   try {
-    return new Worker(workerUrl(), { ...about, execArgv: ['--expose-internals'] });
+    return new Worker(url, { ...about, execArgv: ['--expose-internals'] });
   } catch {
     try {
-      return new Worker(workerUrl(), { ...about, execArgv: [] });
+      return new Worker(url, { ...about, execArgv: [] });
     } catch (cause) {
       const { code = reasonOf(cause) } = cause as NodeJS.ErrnoException;
       throw new SdkError(
@@ -159,10 +162,19 @@ function startWorker(start: ShipperStart): Worker {
 
 const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(1e6 * ms));
 
-/** A worker starts from a file that Node can run: beside this one in `dist`, where all files lie side by side, also when this is the source (vitest). */
+/**
+ * A worker starts from a file that Node can run: beside this one in `dist`, where all files lie side by side, also when this is the source (vitest).
+ * Throws SdkError where it is not there: a bundler has packed this file into another one, and may leave no `import.meta.url`.
+ */
 function workerUrl(): URL {
-  const compiled = import.meta.url.endsWith('.js');
-  return new URL(compiled ? './shipper-worker.js' : '../../dist/shipper-worker.js', import.meta.url);
+  const here: string | undefined = import.meta.url;
+  const url = here === undefined ? undefined : new URL(here.endsWith('.ts') ? '../../dist/shipper-worker.js' : './shipper-worker.js', here);
+  if (url !== undefined && existsSync(url)) return url;
+  const where = url === undefined ? '' : ` in "${fileURLToPath(new URL('.', url))}"`;
+  throw new SdkError(
+    'worker_missing',
+    `Cannot start the profile: there is no shipper-worker.js${where}, as where a bundler packs the SDK into the program; leave @ranktrace/sdk out of the bundle (external), and install it beside the program`,
+  );
 }
 
 /** Announces the session to existing threads, and forwards their messages until the shipper listens itself. */
