@@ -212,10 +212,13 @@ describe('ranktrace run', () => {
     expect(stdout).toContain('nothing was lost');
   });
 
-  it('says so when the command records nothing', async () => {
-    const { code, stderr } = await runCommand(['run', '--name', 'nothing', '--out', directory, '--', process.execPath, '-e', '']);
+  it('says so when the command records nothing, and leaves no run', async () => {
+    const start = (...command: string[]) => runCommand(['run', '--name', 'nothing', '--out', directory, '--', ...command]);
+    const { code, stderr } = await start(process.execPath, '-e', '');
     expect(code).toBe(1);
-    expect(stderr).toContain('no events arrived');
+    expect(stderr).toMatch(/^ranktrace: no events arrived: does ".*node -e " use @ranktrace\/sdk\?$/m);
+    expect((await start('bash', '-c', 'exit 0', '/usr/bin/python3')).stderr).toMatch(/ use ranktrace\.py of clients\/python .*\?$/m);
+    expect(existsSync(join(directory, 'nothing'))).toBe(false);
   });
 });
 

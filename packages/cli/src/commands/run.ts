@@ -88,7 +88,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   let status: RunStatus | undefined;
   const log = (line: string): void => (status ?? { say }).say(line);
   const isNew = !existsSync(join(out, name));
-  // Creates the run at the start, for the page; removes it again if the program named its run otherwise.
+  // Creates the run at the start, for the page; removes it again if nothing of it arrived, as of a program that named its run otherwise.
   await using leftover = emptyRun(join(out, name));
   await using aggregator = await startAggregator({
     out,
@@ -154,8 +154,9 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   }
   await runs.look();
   runs.stop();
-  leftover.isEmpty = isNew && !runs.names.includes(name) && !existsSync(spool);
   const stored = aggregator.runs();
+  const hasEvents = stored.includes(name) && aggregator.store(name).sources().length > 0;
+  leftover.isEmpty = isNew && !hasEvents && !existsSync(spool);
   const names = runs.names.filter((run) => stored.includes(run));
   const written = await writeRuns(aggregator, names, options, config, exit.code);
   if (exit.code !== 0) say(exit.reason);
@@ -256,7 +257,11 @@ function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] 
 
 /** Hints for a program that records nothing, or not to this process. */
 function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
-  if (notes.length === 0) return [`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`];
+  if (notes.length === 0) {
+    const isPython = command.some((word) => /(?:^|\/)python[\d.]*$/.test(word));
+    const what = isPython ? 'ranktrace.py of clients/python ("python -m ranktrace train.py" needs no change)' : '@ranktrace/sdk';
+    return [`no events arrived: does "${command.join(' ')}" use ${what}?`];
+  }
   const elsewhere = new Map(notes.filter((note) => note.url !== url).map(({ run, url }) => [`${url ?? 'files'} ${run}`, { run, url }]));
   return [
     `no events arrived, though ${rankText(notes)} recorded`,
