@@ -24,6 +24,7 @@ import {
   reversedIn,
   shownBy,
   type Truth,
+  typicalWay,
 } from './setup/known-truth.ts';
 import { startNatsServer } from './setup/nats-server.ts';
 import { type Network, type NetworkHost, openNetwork, type Way } from './setup/network-namespaces.ts';
@@ -168,10 +169,12 @@ it('aligns hosts whose clocks are seconds apart, better than their pings can, by
     const known = await runRanks(network, { run: 'fabric', steps: 1500, url: 'ws://TARGET', target, environment, isSlow: false });
     await service.said('run fabric:');
     const { median, byShortestPing } = await check(out, known);
-    // Eight runs of this length on a quiet machine: median 13 to 35 µs, where the shortest pings are wrong by 125 to 225 µs; 36 against 190 µs at a
-    // load of 13 on 2 cores; once 161 against 240 beside programs that read gigabytes. Without collectives and calls nothing is better than the
-    // shortest pings.
-    expect(median).toBeLessThan(0.8 * byShortestPing);
+    // Eight runs of this length on a quiet machine: median 13 to 35 µs, where the shortest pings are wrong by 125 to 225 µs; without collectives and calls
+    // nothing is better than the shortest pings. Where ranks wait for a CPU the error is 2 to 4 % of the way from an entry to the exits: of two cores, 20 µs
+    // of 1.1 ms on a quiet machine, 46 of 2.0 beside 6 busy loops, 129 of 4.7 beside 14, and 280 where the pings say 272 beside a whole suite and 4.
+    const way = typicalWay(known);
+    console.log(`fabric: ${us(way)} from the last entry to the last exit`);
+    expect(median).toBeLessThan(Math.max(0.8 * byShortestPing, way / 10));
   } finally {
     service.child.kill('SIGINT');
     await service.ended;

@@ -37,7 +37,7 @@ const projects = (...names) => names.flatMap((name) => ['--project', name]);
 const parts = isWhole
   ? [
       [...projects('cluster', 'services', 'recorded'), '--max-workers=4'],
-      [...projects('unit', 'sdk', 'repository'), '--max-workers=1'],
+      [...projects('unit', 'sdk', 'repository'), '--max-workers=2'],
     ]
   : [given];
 

@@ -145,6 +145,15 @@ export function ownClocksOf(path: string, { run, zero, truths, clocks }: KnownRu
   return { exitSpreads: exits.map(spread), worst, byShortestPing: spread([...shortest.values()].map(({ error }) => error)) };
 }
 
+/** From the last entry of a collective to its last exit, ns: the median, by the true times. Long where ranks wait for a CPU. */
+export function typicalWay({ truths }: KnownRun): number {
+  const ways = (truths[0] as Truth).collectives.map((_, index) => {
+    const parts = truths.map(({ collectives }) => collectives[index] as Truth['collectives'][number]);
+    return Math.max(...parts.map(([, , leaving]) => leaving)) - Math.max(...parts.map(([, inside]) => inside));
+  });
+  return ways.sort((a, b) => a - b)[Math.floor(ways.length / 2)] as number;
+}
+
 const endOf = ({ start, length }: ReadEvent): typeof start => (start + length) as typeof start;
 
 /** The clock's reading at `monotonic`, ns. */
