@@ -1,8 +1,5 @@
 // The program of `npm test`: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
 // that fails counts as one failure each and shows the reason. Without recordings of others, one line states how many cases were not run.
-//
-// Two vitests run side by side: tests of whole programs wait for much of their time, and meanwhile the cores compute the others. With arguments there is
-// one, with these.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { recordedData } from './recorded/recorded-data.mjs';
-import { installPrograms } from './setup/real-programs.mjs';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
 const bin = (name) => join(repository, 'node_modules/.bin', name);
@@ -31,87 +27,59 @@ for (const [what, program, args] of [
   console.log(`FAILED ${what}: ${line} ended with ${error?.message ?? status}`);
 }
 
-const given = process.argv.slice(2);
-const isWhole = given.length === 0;
-const projects = (...names) => names.flatMap((name) => ['--project', name]);
-const parts = isWhole
-  ? [
-      [...projects('cluster', 'services', 'recorded'), '--max-workers=4'],
-      [...projects('unit', 'sdk', 'repository'), '--max-workers=2'],
-    ]
-  : [given];
-
 const folder = mkdtempSync(join(tmpdir(), 'ranktrace-test-'));
-const env = { ...process.env, RANKTRACE_TEST_NO_BUILD: '1' };
-const vitests = [];
-for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.on(signal, () => {
-    for (const { child } of vitests) child.kill(signal);
-  });
-}
+const outputFile = join(folder, 'results.json');
+const vitest = spawn(
+  bin('vitest'),
+  ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${outputFile}`, ...process.argv.slice(2)],
+  {
+    ...options,
+    env: { ...process.env, RANKTRACE_TEST_NO_BUILD: '1' },
+  },
+);
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => vitest.kill(signal));
+const status = await new Promise((resolve) => vitest.once('exit', (code, signal) => resolve(code ?? signal)));
 
 try {
-  // Before there are two, which would install at once.
-  installPrograms();
-  for (const [index, args] of parts.entries()) vitests.push(start(args, join(folder, `results-${index}.json`)));
-  const statuses = await Promise.all(vitests.map(({ ended }) => ended));
-  for (const [index, status] of statuses.entries()) countResults(status, vitests[index].outputFile);
-  if (recordedData() === undefined && isWhole) {
-    const why = 'RANKTRACE_RECORDED_DATA names no folder, and shared/data does not lie beside the project';
-    console.log(`NOT RUN: ${recordedCases()} cases on recordings of others (${why}): see test/recorded/README.md`);
-  }
-} catch (error) {
-  console.log(`FAILED ${error.message}`);
-  failed++;
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
-
-function start(args, outputFile) {
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${outputFile}`];
-  const child = spawn(bin('vitest'), ['run', ...reporters, ...args], { ...options, env });
-  return { child, outputFile, ended: new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal))) };
-}
-
-/** Counts what a vitest that ended with `status` wrote. */
-function countResults(status, outputFile) {
-  let results;
-  try {
-    results = JSON.parse(readFileSync(outputFile, 'utf8'));
-  } catch (error) {
-    console.log(`FAILED vitest ended with ${status}, and its results cannot be read: ${error.message}`);
-    failed++;
-    return;
-  }
+  const results = JSON.parse(readFileSync(outputFile, 'utf8'));
   passed += results.numPassedTests;
-  let failures = results.numFailedTests;
+  failed += results.numFailedTests;
   // A file that cannot be loaded has no tests to fail: it counts as one.
   const broken = results.testResults.filter(
     (file) => file.status === 'failed' && !file.assertionResults.some((one) => one.status === 'failed'),
   );
   for (const file of broken) console.log(`FAILED ${file.name}: ${file.message}`);
-  failures += broken.length;
+  failed += broken.length;
   // No test may skip, because a skipped test proves nothing. Only tests that need rights a machine may not give skip, and report it themselves.
   const impossible = results.testResults.flatMap((file) => file.assertionResults).filter(({ meta }) => meta?.impossibleHere !== undefined);
   for (const { fullName, meta } of impossible) console.log(`NOT TESTED on this machine: ${fullName}: ${meta.impossibleHere}`);
   const skipped = results.numPendingTests + results.numTodoTests - impossible.length;
-  if (skipped > 0 && isWhole) {
+  if (skipped > 0 && process.argv.length === 2) {
     console.log(`FAILED ${skipped} skipped: every test must run`);
-    failures += skipped;
+    failed += skipped;
   }
-  if (status !== 0 && failures === 0) {
+  if (recordedData() === undefined && process.argv.length === 2) {
+    const why = 'RANKTRACE_RECORDED_DATA names no folder, and shared/data does not lie beside the project';
+    console.log(`NOT RUN: ${recordedCases()} cases on recordings of others (${why}): see test/recorded/README.md`);
+  }
+  if (status !== 0 && failed === 0) {
     console.log(`FAILED vitest ended with ${status}: an error outside of any test, see above`);
-    failures++;
+    failed++;
   }
-  failed += failures;
+} catch (error) {
+  console.log(`FAILED vitest ended with ${status}, and its results cannot be read: ${error.message}`);
+  failed++;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
 }
 
 /** The number of cases, by collecting them. Throws if vitest cannot. */
 function recordedCases() {
   const list = join(folder, 'recorded.json');
+  const env = { ...process.env, RANKTRACE_TEST_NO_BUILD: '1', RANKTRACE_TEST_LIST_RECORDED: '1' };
   const { status, stderr } = spawnSync(bin('vitest'), ['list', '--project', 'recorded', `--json=${list}`], {
     ...options,
-    env: { ...env, RANKTRACE_TEST_LIST_RECORDED: '1' },
+    env,
     stdio: 'pipe',
   });
   if (status !== 0) throw new Error(`the recorded cases cannot be counted: ${stderr}`);

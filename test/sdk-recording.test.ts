@@ -365,7 +365,7 @@ test.each(['es', 'cjs'] as const)(
       ssr: { noExternal: true },
     });
     const { stdout } = spawnSync(process.execPath, [join(directory, 'dist', entryFileNames)], { encoding: 'utf8' });
-    const where = format === 'es' ? ` in "${join(directory, 'dist')}/"` : '.*';
+    const where = format === 'es' ? ` in "${join(directory, 'dist')}"` : '.*';
     expect(stdout).toMatch(
       new RegExp(
         `^SdkError worker_missing Cannot start the profile: there is no shipper-worker.js${where}, as where a bundler packs the SDK into the program; leave @ranktrace/sdk out of the bundle \\(external\\), and install it beside the program\n7\nstopped\n$`,

@@ -3,16 +3,16 @@
 // As root on Debian or Ubuntu, a missing part is installed; anywhere else the run stops with one line
 // that names it. A test never skips because a part is missing.
 
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { findProgram, installPrograms, realPrograms } from './real-programs.mjs';
+import { findProgram, type RealProgram, realPrograms } from './real-programs.mjs';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 export default function setup(): void {
   build();
-  installPrograms();
-  for (const { variable } of realPrograms) process.env[variable] = findProgram(variable);
+  for (const program of realPrograms) process.env[program.variable] = findProgram(program.variable) ?? install(program);
 }
 
 /**
@@ -29,4 +29,26 @@ function build(): void {
   for (const bundled of ['packages/sdk', 'packages/viewer', 'packages/cli']) {
     spawnSync('node_modules/.bin/vite', ['build', bundled], { ...options, stdio: 'inherit' });
   }
+}
+
+function install(program: RealProgram): string {
+  if (process.getuid?.() === 0 && isDebian()) {
+    try {
+      const options = { stdio: 'pipe', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const;
+      execFileSync('apt-get', ['update', '-qq'], options);
+      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', program.package], options);
+      // Debian starts the service it installs; it does no harm, because the tests start their own servers on free ports.
+      const path = findProgram(program.variable);
+      if (path !== undefined) return path;
+    } catch {
+      // The error below names the remedy.
+    }
+  }
+  throw new Error(
+    `Cannot start the tests: ${program.names[0]} is missing; install it (Debian: apt-get install ${program.package}) or set ${program.variable}`,
+  );
+}
+
+function isDebian(): boolean {
+  return existsSync('/etc/os-release') && /^ID(_LIKE)?=.*\b(debian|ubuntu)\b/m.test(readFileSync('/etc/os-release', 'utf8'));
 }

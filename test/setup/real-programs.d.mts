@@ -12,6 +12,3 @@ export const realPrograms: readonly RealProgram[];
 
 /** The program's path; undefined where this machine has none. Throws where its variable names none. */
 export function findProgram(variable: RealProgram['variable']): string | undefined;
-
-/** Installs what is missing, as root on Debian or Ubuntu. Throws one line that names the program anywhere else. */
-export function installPrograms(): void;

@@ -1,8 +1,7 @@
 // Other people's programs that tests and benchmarks run, and the places to look for each: its variable, PATH, its usual folders.
 // JavaScript, because tests read it from source and benchmarks from `bench/dist`.
 
-import { execFileSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, realpathSync } from 'node:fs';
+import { accessSync, constants, realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 export const realPrograms = [
@@ -42,30 +41,4 @@ function isProgram(path) {
   } catch {
     return false;
   }
-}
-
-/** Installs what is missing, as root on Debian or Ubuntu. Throws one line that names the program anywhere else. */
-export function installPrograms() {
-  for (const program of realPrograms) if (findProgram(program.variable) === undefined) install(program);
-}
-
-function install(program) {
-  if (process.getuid?.() === 0 && isDebian()) {
-    try {
-      const options = { stdio: 'pipe', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } };
-      execFileSync('apt-get', ['update', '-qq'], options);
-      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', program.package], options);
-      // Debian starts the service it installs; it does no harm, because the tests start their own servers on free ports.
-      if (findProgram(program.variable) !== undefined) return;
-    } catch {
-      // The error below names the remedy.
-    }
-  }
-  throw new Error(
-    `Cannot start the tests: ${program.names[0]} is missing; install it (Debian: apt-get install ${program.package}) or set ${program.variable}`,
-  );
-}
-
-function isDebian() {
-  return existsSync('/etc/os-release') && /^ID(_LIKE)?=.*\b(debian|ubuntu)\b/m.test(readFileSync('/etc/os-release', 'utf8'));
 }

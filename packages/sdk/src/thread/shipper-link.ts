@@ -7,6 +7,7 @@
 // on a host without a free CPU, is reported.
 
 import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from '../collect/collector.ts';
@@ -168,9 +169,10 @@ const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(
  */
 function workerUrl(): URL {
   const here: string | undefined = import.meta.url;
-  const url = here === undefined ? undefined : new URL(here.endsWith('.ts') ? '../../dist/shipper-worker.js' : './shipper-worker.js', here);
+  const isFile = here?.startsWith('file:') === true;
+  const url = isFile ? new URL(here.endsWith('.ts') ? '../../dist/shipper-worker.js' : './shipper-worker.js', here) : undefined;
   if (url !== undefined && existsSync(url)) return url;
-  const where = url === undefined ? '' : ` in "${fileURLToPath(new URL('.', url))}"`;
+  const where = url === undefined ? '' : ` in "${dirname(fileURLToPath(url))}"`;
   throw new SdkError(
     'worker_missing',
     `Cannot start the profile: there is no shipper-worker.js${where}, as where a bundler packs the SDK into the program; leave @ranktrace/sdk out of the bundle (external), and install it beside the program`,
