@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import type { Locator, Page } from 'playwright-core';
+import { expect } from 'vitest';
 import type { Tab } from './browser.ts';
 
 /** The content of a canvas, from its pixels. */
@@ -81,14 +82,13 @@ export class ViewerPage {
 
   /** Resolves when everything is read, and what is visible is drawn. */
   async settled(): Promise<void> {
-    await this.tab.page.waitForFunction(
-      () =>
-        document.querySelector('.reading') === null &&
-        !document.querySelector('.run-status')?.textContent?.includes('Reading') &&
-        (window.ranktraceFrames?.length ?? 0) > 0,
-      undefined,
-      { timeout: 60_000 },
-    );
+    const state = () =>
+      this.tab.page.evaluate(() => ({
+        isReading:
+          document.querySelector('.reading') !== null || document.querySelector('.run-status')?.textContent?.includes('Reading') === true,
+        isDrawn: (window.ranktraceFrames?.length ?? 0) > 0,
+      }));
+    await expect.poll(state, { timeout: 4 * 60_000 }).toEqual({ isReading: false, isDrawn: true });
     await this.frames(3);
   }
 
