@@ -1,4 +1,4 @@
-// What the builds of the SDK and of the command share: packages for Node, with the code of all that they use, and its licenses.
+// The settings of a build for Node, as the SDK and the command have it: the code of all that the package uses is in it, with the licenses.
 
 import { type BuildEnvironmentOptions, defaultServerConditions, type UserConfig } from 'vite';
 
