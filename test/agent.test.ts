@@ -16,9 +16,8 @@ test.concurrent('records a window of all ranks at one moment, and matches collec
   const agent = await job.agent(job.address, 'socket', '0-3');
   const ranks = [0, 1, 2, 3].map((rank) => job.rank(rank, 4, program));
   await job.untilRanks(({ length }) => length === 4);
-  const first = await job.capture('--seconds', '1');
-  const result = JSON.parse(first.stdout) as CaptureResult;
-  expect(result).toMatchObject({ run: job.run, ranks: [0, 1, 2, 3], late: [], dead: [], notes: [] });
+  const result = await job.wholeCapture('--seconds', '1');
+  expect(result).toMatchObject({ run: job.run, ranks: [0, 1, 2, 3], late: [], dead: [] });
   expect(result.window).toMatchObject({ seconds: 1 });
   // 50 in a second; the files end up to 7 of them early.
   const collectives = await job.collectivesOf(result.path);
@@ -28,8 +27,7 @@ test.concurrent('records a window of all ranks at one moment, and matches collec
   for (const folder of readdirSync(job.at('tmp'))) expect(readdirSync(job.at('tmp', folder))).toEqual([]);
 
   // Steps: none is known, so it is a window of two seconds.
-  const second = await job.capture('--steps', '3');
-  expect(JSON.parse(second.stdout)).toMatchObject({ ranks: [0, 1, 2, 3], window: { seconds: 2 } });
+  expect(await job.wholeCapture('--steps', '3')).toMatchObject({ ranks: [0, 1, 2, 3], window: { seconds: 2 } });
 
   for (const { child } of ranks) child.kill('SIGTERM');
   await agent.said('rank 3 of run "torch-job" ended with its run');
@@ -89,8 +87,8 @@ test.concurrent('what a rank sends itself and what is recorded of it beside are 
   const ranks = [0, 1].map((rank) => job.rank(rank, 2, program, { environment: sending }));
   await Promise.all([0, 1].map((rank) => agent.said(`rank ${rank} of 2 of run "${job.run}"`)));
   await job.untilRanks((known) => known.filter(({ step }) => step > 50).length === 2);
-  const byStep = JSON.parse((await job.capture('--steps', '5')).stdout) as CaptureResult;
-  expect(byStep).toMatchObject({ ranks: [0, 1], late: [], dead: [], notes: [] });
+  const byStep = await job.wholeCapture('--steps', '5');
+  expect(byStep).toMatchObject({ ranks: [0, 1], late: [], dead: [] });
   const report = async (path: string) => {
     const { stdout } = await runCommand(['report', path, '--json']);
     return JSON.parse(stdout) as {
@@ -103,8 +101,8 @@ test.concurrent('what a rank sends itself and what is recorded of it beside are 
   expect(ofSteps.steps.length).toBeGreaterThanOrEqual(5);
   expect(ofSteps.collectives.collectives[0]?.count).toBeGreaterThan(5);
 
-  const byTime = JSON.parse((await job.capture('--seconds', '1')).stdout) as CaptureResult;
-  expect(byTime).toMatchObject({ ranks: [0, 1], late: [], dead: [], notes: [], window: { seconds: 1 } });
+  const byTime = await job.wholeCapture('--seconds', '1');
+  expect(byTime).toMatchObject({ ranks: [0, 1], late: [], dead: [], window: { seconds: 1 } });
   const ofTime = await report(byTime.path);
   // The windows end up to 7 collectives of 20 ms early.
   expect(ofTime.steps.length).toBeGreaterThan(10);
