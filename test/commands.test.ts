@@ -150,8 +150,8 @@ describe('ranktrace run', () => {
       ['rank_lost', [0]],
       ['rank_lost', [1]],
     ]);
-    // A killed rank loses what it recorded since its last flush alone.
-    expect(report.ranks[1].counts.step).toBeGreaterThan(50);
+    // A killed rank loses what it recorded since its last flush alone: nothing from before the wait.
+    expect(report.ranks[1].counts.step).toBeGreaterThanOrEqual(100);
     expect(statSync(report.trace).size).toBeGreaterThan(1000);
     expect(existsSync(join(directory, 'killed', 'spool'))).toBe(false);
   });
