@@ -38,25 +38,27 @@ test.concurrent('records a window of all ranks at one moment, and matches collec
 
 test.concurrent('names each rank that has no part, with the reason, and waits for none of them', async () => {
   await using job = await AgentJob.start();
-  const agent = await job.agent(job.address, 'socket', '0-5');
-  const modes = ['normal', 'killed', 'late', 'silent', 'link', 'cut', 'huge'];
-  for (const [rank, mode] of modes.entries()) job.rank(rank, 7, program, { daemon: mode !== 'silent', environment: { MODE: mode } });
+  const agent = await job.agent(job.address, 'socket', '0-6');
+  const modes = ['normal', 'killed', 'late', 'silent', 'link', 'cut', 'once', 'huge'];
+  for (const [rank, mode] of modes.entries())
+    job.rank(rank, 8, program, { daemon: mode !== 'silent', environment: { MODE: mode, ASK_S: mode === 'once' ? '3600' : '0.5' } });
   // The last one is another agent's, which is not there.
-  await job.untilRanks(({ length }) => length === 6);
+  await job.untilRanks(({ length }) => length === 7);
   const before = performance.now();
   const captured = await job.capture('--seconds', '1');
   expect(performance.now() - before).toBeLessThan(60_000);
   expect(captured.code).toBe(1);
   const { ranks, late, dead, notes } = JSON.parse(captured.stdout) as CaptureResult;
   expect(ranks).toEqual([0]);
-  expect([...late, ...dead].sort()).toEqual([1, 2, 3, 4, 5, 6]);
+  expect([...late, ...dead].sort()).toEqual([1, 2, 3, 4, 5, 6, 7]);
   expect(notes).toEqual([
     expect.stringMatching(/^rank 1 .*it ended before its file was complete/),
     expect.stringMatching(/^rank 2 .*has not loaded torch yet/),
     expect.stringMatching(/^rank 3 .*its environment has no KINETO_USE_DAEMON=1/),
     expect.stringMatching(/^rank 4 .*Cannot read ".*": it is a link/),
     expect.stringMatching(/^rank 5 .*it ended before its file was complete/),
-    expect.stringMatching(/^rank 6: nothing came from it yet/),
+    expect.stringMatching(/^rank 6 .*it did not ask in time, last \d+\.\d s ago: its process may be stopped/),
+    expect.stringMatching(/^rank 7: nothing came from it yet/),
   ]);
   expect(agent.output()).toContain('rank 4 of run "torch-job" has no part in the window');
 });

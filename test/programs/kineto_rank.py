@@ -3,6 +3,7 @@
 #   MODE   normal      asks, records, writes
 #          late        asks only after LATE_S seconds
 #          silent      never asks
+#          once        asks at its start alone, with ASK_S of an hour
 #          killed      dies in the midst of the window
 #          cut         writes half of its file and ends
 #          link        puts a link to a file of the user's where its file should be

@@ -105,6 +105,7 @@ export class AgentJob implements AsyncDisposable {
       const result = stdout === '' ? undefined : (JSON.parse(stdout) as CaptureResult);
       if (result?.notes.length === 0) return result;
       if (tries === 4) throw new Error(`No capture of all ranks: ${stdout}${stderr}`);
+      console.warn(`Captured again, for not all ranks had a part: ${result?.notes.join('; ') ?? stderr}`);
     }
   }
 

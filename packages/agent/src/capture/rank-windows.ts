@@ -41,6 +41,8 @@ interface RankWindow {
   /** The moment on the host's clock, ns, and on the wall clock, ms since 1970. */
   readonly startNs: bigint;
   readonly startUnixMs: number;
+  /** How long before the moment the request came, s; negative after it. */
+  readonly aheadS: number;
   /** Name of the file that was asked for, and the folder it is in. */
   file: { readonly folder: string; readonly name: string } | undefined;
   cuts: WindowMessage['cuts'];
@@ -111,6 +113,7 @@ export class RankWindows {
       message,
       startNs,
       startUnixMs,
+      aheadS: Number(startNs - session.now()) / 1e9,
       file: undefined,
       cuts: message.cuts,
       answer,
@@ -129,15 +132,8 @@ export class RankWindows {
 
   /** Sees a window through to its end. */
   async #follow(window: RankWindow): Promise<void> {
-    const { rank, whySilent } = this.#parts;
     await this.#until(window, -limits.windowLeadMs);
-    if (window.answer.state === 'waiting') {
-      const late = this.#parts.session.now() > window.startNs ? 'the request came after its moment' : undefined;
-      return this.#miss(
-        window,
-        late ?? (rank.askedAt === undefined ? whySilent() : 'it did not ask in time: its process may be stopped, or records already'),
-      );
-    }
+    if (window.answer.state === 'waiting') return this.#miss(window, this.#whyNotAsked(window));
     await this.#until(window, window.message.durationMs);
     const budget = new ReadBudget(limits.readMemoryBytesMax, this.#parts.memory);
     try {
@@ -146,6 +142,16 @@ export class RankWindows {
     } finally {
       budget.giveAll();
     }
+  }
+
+  #whyNotAsked({ aheadS }: RankWindow): string {
+    const { rank, whySilent } = this.#parts;
+    const leadS = limits.windowLeadMs / 1000;
+    if (aheadS < 0) return 'the request came after its moment';
+    if (aheadS < leadS) return `the request came ${aheadS.toFixed(1)} s before its moment, and Kineto must know ${leadS} s before`;
+    if (rank.askedAt === undefined) return whySilent();
+    const agoS = ((performance.now() - rank.askedAt) / 1000).toFixed(1);
+    return `it did not ask in time, last ${agoS} s ago: its process may be stopped, or records already`;
   }
 
   /** Waits until `ms` after the window's begin, or the end of all windows. */
