@@ -10,8 +10,9 @@ import type { Alert } from '@ranktrace/protocol';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { rasStatus } from '../packages/agent/src/testing/ras-status.ts';
 import { AgentJob } from './setup/agent-job.ts';
-import { runCommand, type StartedCommand } from './setup/ranktrace-command.ts';
+import type { StartedCommand } from './setup/ranktrace-command.ts';
 import { findTorch } from './setup/torch-python.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const ranks = [0, 1, 2, 3];
 let folder: string;
@@ -60,7 +61,7 @@ async function watchedRanks(job: AgentJob, withDumps: boolean): Promise<StartedC
 
 async function untilHang(job: AgentJob, isSo: (alert: Alert) => boolean = () => true): Promise<Alert> {
   for (;;) {
-    const { stdout } = await runCommand(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
+    const { stdout } = await runLine(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
     const { alerts } = JSON.parse(stdout) as { alerts: Alert[] };
     const found = alerts.find((alert) => alert.rule === 'hang' && isSo(alert));
     if (found !== undefined) return found;
@@ -103,7 +104,7 @@ test('counts that agree name nobody, and without any word of the ranks themselve
   await job.agent(job.address, 'socket', '0-3', {}, undefined, ['--nccl-ras', ras]);
   // Once by the agent itself, then by requests of the service, which suspects a hang.
   while (asked < 4) await wait(200);
-  const { stdout } = await runCommand(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
+  const { stdout } = await runLine(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
   expect((JSON.parse(stdout) as { alerts: Alert[] }).alerts).toEqual([]);
 });
 

@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const program = [process.env.PYTHON_BIN ?? 'python3', '-I', 'test/programs/ring_rank.py'] as const;
 
@@ -22,7 +22,7 @@ test('collectives of two ranks are read while they train, matched, and gone with
   await agent.ended;
   expect(readdirSync(rings)).toEqual([]);
 
-  const { stdout } = await runCommand(['report', job.at('out'), '--run', job.run, '--json']);
+  const { stdout } = await runLine(['report', job.at('out'), '--run', job.run, '--json']);
   interface Reported {
     readonly collectives: {
       readonly collectives: readonly { group: string; op: string; count: number; incomplete: number; violations: number }[];
@@ -32,9 +32,9 @@ test('collectives of two ranks are read while they train, matched, and gone with
   expect(others).toEqual([]);
   expect(collective).toMatchObject({ group: 'dp AllReduce', op: 'all_reduce', violations: 0 });
   expect(collective?.count).toBeGreaterThan(50);
-  const { stdout: text } = await runCommand(['report', job.at('out'), '--run', job.run]);
+  const { stdout: text } = await runLine(['report', job.at('out'), '--run', job.run]);
   expect(text).toContain('nothing was lost');
-  const { stdout: dump } = await runCommand(['dump', job.at('out'), '--run', job.run]);
+  const { stdout: dump } = await runLine(['dump', job.at('out'), '--run', job.run]);
   const [first, second] = ['0', '1'].map(
     (rank) =>
       new Set(

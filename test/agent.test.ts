@@ -7,7 +7,7 @@ import type { CaptureResult } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
 import { startNatsServer } from './setup/nats-server.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const program = [process.env.PYTHON_BIN ?? 'python3', '-I', 'test/programs/kineto_rank.py'] as const;
 
@@ -78,7 +78,7 @@ test.concurrent('ships files that its ranks write into a folder, and leaves thos
   await agent.ended;
   const { stdout } = await job.report();
   expect(stdout).toContain('2 of 3 ranks on 1 host');
-  const { stdout: dumped } = await runCommand(['dump', job.at('out'), '--run', job.run]);
+  const { stdout: dumped } = await runLine(['dump', job.at('out'), '--run', job.run]);
   for (const rank of [0, 1]) expect(dumped.match(new RegExp(`rank ${rank} .*SPAN aten::mm`, 'g'))?.length).toBeGreaterThan(50);
 });
 
@@ -92,7 +92,7 @@ test.concurrent('what a rank sends itself and what is recorded of it beside are 
   const byStep = await job.wholeCapture('--steps', '5');
   expect(byStep).toMatchObject({ ranks: [0, 1], late: [], dead: [] });
   const report = async (path: string) => {
-    const { stdout } = await runCommand(['report', path, '--json']);
+    const { stdout } = await runLine(['report', path, '--json']);
     return JSON.parse(stdout) as {
       steps: unknown[];
       collectives: { collectives: { count: number }[] };

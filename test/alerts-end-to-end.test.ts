@@ -12,7 +12,8 @@ import { readPerfetto } from '@ranktrace/trace/perfetto';
 import { describe, expect, test } from 'vitest';
 import { type Alertmanager, startAlertmanager } from './setup/alertmanager.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
-import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const run = 'job';
 const minute = 60_000;
@@ -271,7 +272,7 @@ describe.concurrent('a rank that goes no further', () => {
     expect(totals.find(({ process }) => process.rank === 1)?.place).toMatchObject({ step, phase: { name: 'forward' } });
 
     // The same from the store, by hand.
-    const report = await runCommand(['report', join(job.directory, 'out', run), '--json']);
+    const report = await runLine(['report', join(job.directory, 'out', run), '--json']);
     const { openWork } = JSON.parse(report.stdout);
     const inside = openWork.ranks.find(({ rank }: { rank: number }) => rank === 1).open;
     expect(inside).toMatchObject([{ name: 'forward' }]);

@@ -13,6 +13,7 @@ import { openTrace } from './oracle/trace-processor.ts';
 import { startNatsServer } from './setup/nats-server.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 let directory: string;
 let ranks: RankProgram[] = [];
@@ -156,7 +157,7 @@ describe('over WebSocket', () => {
     expectWhole(late, [0, 1]);
 
     for (const { ended } of ranks) expect(await ended).toMatchObject({ code: 0 });
-    const merged = await runCommand(['merge', join(directory, 'out', run), '-o', join(directory, 'quiet.txt'), '--json']);
+    const merged = await runLine(['merge', join(directory, 'out', run), '-o', join(directory, 'quiet.txt'), '--json']);
     const report = JSON.parse(merged.stdout) as { ranks: { late: number; missing: number; counts: Record<string, number> }[] };
     for (const { late, missing, counts } of report.ranks) {
       expect([late, missing, counts.step]).toEqual([0, 0, 600]);
@@ -246,7 +247,7 @@ describe('over WebSocket', () => {
     expect(captured).toMatchObject({ ranks: [0], late: [], dead: [] });
     expect(read(captured.path).detailed).toEqual(new Map([[0, numbers(175, 204)]]));
     expect(await ranks[0]?.ended).toMatchObject({ code: 0, output: expect.stringContaining(Array(20).fill('8').join(' ')) });
-    const dump = await runCommand(['dump', join(directory, 'out', run)]);
+    const dump = await runLine(['dump', join(directory, 'out', run)]);
     const recorded = [...dump.stdout.matchAll(/ inner .*?step=(\d+)/g)].map(([, step]) => Number(step));
     const isWanted = (step: number): boolean => (step >= 175 && step <= 204) || step % 20 >= 12;
     expect([...new Set(recorded)].sort((a, b) => a - b)).toEqual(numbers(0, 399).filter(isWanted));

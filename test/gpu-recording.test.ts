@@ -10,6 +10,7 @@ import { beforeAll, beforeEach, expect, onTestFinished, type TestContext, test }
 import { compile, hasCompiler, needsCompiler } from './setup/c-compiler.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const tools = mkdtempSync(join(tmpdir(), 'ranktrace-gpu-tools-'));
 const fake = join(tools, 'libcupti-fake.so');
@@ -49,7 +50,7 @@ const train = (ranks: number, environment: Record<string, string> = {}) =>
 test('kernels, their calls and their ops are one timeline, and the report says what the GPUs did and who is to blame', async () => {
   const trained = await train(2);
   expect(trained, trained.stderr).toMatchObject({ code: 0 });
-  const { stdout: dump } = await runCommand(['dump', folder, '--run', 'gpu']);
+  const { stdout: dump } = await runLine(['dump', folder, '--run', 'gpu']);
   for (const rank of [0, 1]) {
     for (const [kernel, stream] of [
       ['gemm', 7],
@@ -58,7 +59,7 @@ test('kernels, their calls and their ops are one timeline, and the report says w
       expect(dump.match(new RegExp(`rank ${rank}  GPU 0 · stream ${stream}  SPAN void ${kernel}<float>`, 'g'))).toHaveLength(steps);
     expect(dump.match(new RegExp(`rank ${rank}  main  SPAN cuLaunchKernel`, 'g'))).toHaveLength(2 * steps);
   }
-  const { stdout } = await runCommand(['report', folder, '--run', 'gpu']);
+  const { stdout } = await runLine(['report', folder, '--run', 'gpu']);
   expect(stdout).toContain('nothing was lost');
   // The slow kernel of rank 1: 6 ms against 2 ms.
   expect(stdout).toMatch(/slowest rank by phase: .*GPU compute 6\.\d\d ms \(rank 1\)/);
@@ -84,17 +85,17 @@ test('keyAverages() gives each op the time of what it launched, and each kernel 
 test('as files of torch.profiler it has the same kernels, linked to the same ops, for the readers of such files', async () => {
   await train(1);
   const out = join(folder, 'kineto');
-  expect(await runCommand(['export', folder, '--run', 'gpu', '--to', 'kineto', '-o', out])).toMatchObject({ code: 0 });
-  const { stdout } = await runCommand(['table', out, '--sort', 'cuda_time_total']);
+  expect(await runLine(['export', folder, '--run', 'gpu', '--to', 'kineto', '-o', out])).toMatchObject({ code: 0 });
+  const { stdout } = await runLine(['table', out, '--sort', 'cuda_time_total']);
   expect(stdout).toMatch(/BatchMatMul .* 80\.000ms +80\.00% +80\.000ms +2\.000ms +40 /);
   expect(stdout).toMatch(/void gemm<float> .* 80\.000ms +80\.00% +80\.000ms +2\.000ms +40 /);
-  const report = await runCommand(['report', out]);
+  const report = await runLine(['report', out]);
   expect(report.stdout).toMatch(/gemm<float> +40 +80\.0 ms/);
 });
 
 test('kernels of steps that a schedule leaves out are held back, and those of its window are sent whole', async () => {
   await train(1, { RANKTRACE_SCHEDULE: 'wait=30,warmup=1,active=5,repeat=1' });
-  const { stdout } = await runCommand(['dump', folder, '--run', 'gpu']);
+  const { stdout } = await runLine(['dump', folder, '--run', 'gpu']);
   const kernels = [...stdout.matchAll(/([\d.]+) ms {2}rank 0 {2}GPU 0 · stream 7 {2}SPAN void gemm/g)].map(([, at]) => Number(at));
   const window = [...stdout.matchAll(/([\d.]+) ms {2}rank 0 {2}main {2}SPAN forward/g)].map(([, at]) => Number(at));
   // Spans of the host are those of the five active steps.
@@ -126,7 +127,7 @@ test('kernels that no schedule asks for come with an alert: those of the steps b
   const [fromStep, toStep] = [newest() - 20, newest() - 11];
   const captured = await aggregator.captureSteps('gpu', { pull: { fromStep, toStep }, steps: 10 });
   expect(captured).toMatchObject({ ranks: [0, 1], notes: [] });
-  const { stdout } = await runCommand(['table', captured.path, '--json']);
+  const { stdout } = await runLine(['table', captured.path, '--json']);
   const rows = JSON.parse(stdout) as { key: string; count: number }[];
   // Two ranks, ten steps before and ten after.
   for (const key of ['forward', 'BatchMatMul', 'void gemm<float>', 'void relu<float>']) {
@@ -142,7 +143,7 @@ test.each([
   expect(trained, trained.stderr).toMatchObject({ code: 0 });
   expect(trained.stderr.match(/no kernels are recorded/g)).toHaveLength(1);
   expect(trained.stderr).toMatch(why);
-  const { stdout } = await runCommand(['report', folder, '--run', 'gpu']);
+  const { stdout } = await runLine(['report', folder, '--run', 'gpu']);
   expect(stdout).toContain('nothing was lost');
   expect(stdout).not.toContain('gemm');
 });

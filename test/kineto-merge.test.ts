@@ -7,7 +7,8 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { expectChromeTrace, expectPerfettoTrace } from './setup/merged-gpu-files.ts';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const data = join(repository, 'test/data/kineto');
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-kineto-'));
@@ -36,7 +37,7 @@ describe('ranks and windows', () => {
     return path;
   };
   const merge = async (...inputs: string[]) => {
-    const result = await runCommand(['merge', ...inputs, '-o', join(directory, 'out.json'), '--json']);
+    const result = await runLine(['merge', ...inputs, '-o', join(directory, 'out.json'), '--json']);
     return { ...result, ranks: result.code === 0 ? (JSON.parse(result.stdout).ranks as { rank: number; counts: { span: number } }[]) : [] };
   };
   const rank = (number: number): object => ({ distributedInfo: { rank: number, world_size: 4 } });

@@ -12,6 +12,7 @@ import { type OpenTrace, openTrace } from './oracle/trace-processor.ts';
 import { startNatsServer } from './setup/nats-server.ts';
 import { countable } from './setup/rank-programs.ts';
 import { type CommandResult, runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const ranks = 4;
 const steps = 40;
@@ -97,7 +98,7 @@ describe('the main job over the embedded transport', () => {
 
   it('gives the same counts as Chrome JSON', async () => {
     const path = join(directory, 'job.json.gz');
-    const merged = await runCommand(['merge', join(directory, 'job'), '-o', path]);
+    const merged = await runLine(['merge', join(directory, 'job'), '-o', path]);
     expect(merged.code).toBe(0);
     const text = gunzipSync(readFileSync(path)).toString();
     expect(text.startsWith('{"traceEvents":')).toBe(true);
@@ -114,12 +115,12 @@ describe('the main job over the embedded transport', () => {
 
   it('writes the same bytes again from the store', async () => {
     const path = join(directory, 'again.pftrace');
-    expect((await runCommand(['merge', join(directory, 'job'), '-o', path])).code).toBe(0);
+    expect((await runLine(['merge', join(directory, 'job'), '-o', path])).code).toBe(0);
     expect(readFileSync(path).equals(bytes)).toBe(true);
   });
 
   it('tables it', async () => {
-    const { stdout } = await runCommand(['table', join(directory, 'job'), '--json']);
+    const { stdout } = await runLine(['table', join(directory, 'job'), '--json']);
     const rows = JSON.parse(stdout) as { key: string; count: number; totalNs: number; selfNs: number }[];
     const allReduce = rows.find((row) => row.key === 'allreduce');
     expect(allReduce?.count).toBe(ranks * steps);
@@ -128,7 +129,7 @@ describe('the main job over the embedded transport', () => {
   });
 
   it('dumps it as text', async () => {
-    const { stdout } = await runCommand(['dump', join(directory, 'job')]);
+    const { stdout } = await runLine(['dump', join(directory, 'job')]);
     expect(stdout.split('\n').filter((line) => / (SPAN|BEGIN) optimizer /.test(line))).toHaveLength(ranks * steps);
   });
 });

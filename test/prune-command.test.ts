@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startBrowser } from './setup/browser.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-prune-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -37,7 +38,7 @@ interface Reported {
   readonly findings: readonly { readonly kind: string; readonly text: string }[];
 }
 const report = async (out: string): Promise<Reported> => {
-  const { code, stdout, stderr } = await runCommand(['report', join(out, 'night'), '--json']);
+  const { code, stdout, stderr } = await runLine(['report', join(out, 'night'), '--json']);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Reported;
 };
@@ -62,14 +63,14 @@ describe('ranktrace prune', () => {
     const out = copyOf('aged', 8);
     const before = await report(out);
     const options = ['--keep-detail', '7d', '--keep-steps', '1y'];
-    const dry = await runCommand(['prune', out, ...options, '--dry-run']);
+    const dry = await runLine(['prune', out, ...options, '--dry-run']);
     expect(dry, dry.stderr).toMatchObject({ code: 0 });
     expect(dry.stdout).toMatch(
       /^run night: detail of steps 0–59 pruned \(1 file\)\nrun night: trace files pruned \(1 file\)\n.* before, .* after \(dry run: nothing was changed\)\n$/,
     );
     expect(await report(out)).toEqual(before);
 
-    const { code, stdout } = await runCommand(['prune', out, ...options, '--json']);
+    const { code, stdout } = await runLine(['prune', out, ...options, '--json']);
     expect(code).toBe(0);
     const result = JSON.parse(stdout) as { dryRun: boolean; bytesBefore: number; bytesAfter: number; pruned: { what: string }[] };
     expect(result).toMatchObject({ dryRun: false, pruned: [{ what: 'detail', steps: [0, steps - 1] }, { what: 'trace' }] });
@@ -87,18 +88,18 @@ describe('ranktrace prune', () => {
     expect(after.findings.filter(({ kind }) => ['pruned', 'data_loss', 'rank_lost'].includes(kind))).toEqual([
       { kind: 'pruned', ranks: [0, 1], text, remedy: expect.stringContaining('--keep-detail') },
     ]);
-    const merged = await runCommand(['merge', join(out, 'night'), '-o', at('aged.pftrace')]);
+    const merged = await runLine(['merge', join(out, 'night'), '-o', at('aged.pftrace')]);
     expect(merged.stdout).toContain(`pruned: ${text}`);
-    const check = await runCommand(['check', join(out, 'night'), '--baseline', at('recorded', 'night'), '--json']);
+    const check = await runLine(['check', join(out, 'night'), '--baseline', at('recorded', 'night'), '--json']);
     expect((JSON.parse(check.stdout) as { verdict: string }).verdict).toBe('unchanged');
 
-    const again = await runCommand(['prune', out, ...options]);
+    const again = await runLine(['prune', out, ...options]);
     expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^nothing to prune\n/) });
   });
 
   it('the page of a pruned run says so', async () => {
     const out = copyOf('shown', 8);
-    expect((await runCommand(['prune', out, '--keep-detail', '7d'])).code).toBe(0);
+    expect((await runLine(['prune', out, '--keep-detail', '7d'])).code).toBe(0);
     const view = startCommand(['view', join(out, 'night')]);
     await view.said('Ctrl-C ends it');
     await using browser = await startBrowser();
@@ -122,7 +123,7 @@ describe('ranktrace prune', () => {
     ['no age', ['--keep-steps', '0d'], /argument '0d' is invalid/],
     ['a size in letters', ['--store-max', 'much'], /argument 'much' is invalid\. It must be a number with M, G or T, such as 500M or 200G/],
   ] as const)('%s is refused in one line', async ([, options, expected]) => {
-    const { code, stdout, stderr } = await runCommand(['prune', at('recorded'), ...options]);
+    const { code, stdout, stderr } = await runLine(['prune', at('recorded'), ...options]);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr.replace(/^ranktrace: /, '').trim()).toMatch(expected);
     expect(stderr.trim().split('\n')).toHaveLength(1);
@@ -145,7 +146,7 @@ describe('ranktrace serve', () => {
     });
     // A prune by hand meanwhile: it leaves the ranks' runs to the service.
     await expect.poll(() => existsSync(join(out, 'today', 'lock')), { timeout: 60_000 }).toBe(true);
-    const byHand = await runCommand(['prune', out, '--store-max', '0.001M', '--dry-run']);
+    const byHand = await runLine(['prune', out, '--store-max', '0.001M', '--dry-run']);
     expect(byHand.stderr).toContain(`run "${join(out, 'today')}" is left alone: another process writes it`);
     expect(byHand.code).toBe(1);
     for (const { child } of ranks) child.kill('SIGTERM');
@@ -157,7 +158,7 @@ describe('ranktrace serve', () => {
     service.child.kill('SIGTERM');
     expect((await service.ended).code).toBe(0);
     expect(readdirSync(join(out, 'night', 'segments'))).toEqual(['000001.summary.seg']);
-    const reported = await runCommand(['report', join(out, 'today'), '--json']);
+    const reported = await runLine(['report', join(out, 'today'), '--json']);
     expect((JSON.parse(reported.stdout) as Reported).findings.filter(({ kind }) => kind === 'pruned' || kind === 'data_loss')).toEqual([]);
   });
 });

@@ -7,8 +7,9 @@ import type { LiveMessage } from '@ranktrace/protocol';
 import { nkeys } from 'nats';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
-import { type CommandResult, repository, runCommand, type StartedCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
+import { type CommandResult, repository, type StartedCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const run = 'snake';
 const steps = 400;
@@ -68,7 +69,7 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
 /** Every event of `ranks` ranks is stored once, and no rank counted a loss. */
 async function expectWhole(ranks: number, stderr: readonly CommandResult[]): Promise<void> {
   for (const one of stderr) expect(one).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/(?<!connection )lost/) });
-  const { code, stdout } = await runCommand(['report', out(), '--run', run]);
+  const { code, stdout } = await runLine(['report', out(), '--run', run]);
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing was lost') });
   expect(stdout.replaceAll(' ', ' ')).toContain(
     `${ranks} of ${ranks} ranks on 1 host, ${(ranks * steps * eventsPerStep).toLocaleString('en').replaceAll(',', ' ')} events`,
@@ -118,7 +119,7 @@ test('a killed rank shows its open span, and its next life ships what it left', 
   await serve(port);
   const { code } = await startRank(0, 1, { RANKTRACE_URL: `ws://127.0.0.1:${port}`, STEPS: '10' }).ended;
   expect(code).toBe(0);
-  const { stdout } = await runCommand(['report', out(), '--run', run]);
+  const { stdout } = await runLine(['report', out(), '--run', run]);
   // 40 and 10 steps; then data and layer, which ended, and forward, which did not.
   expect(stdout).toContain(`1 of 1 ranks in 2 lives on 1 host, ${50 * eventsPerStep + 3} events`);
   expect(stdout).toContain('stopped without saying goodbye');

@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isBeside } from '@ranktrace/protocol';
 import { afterAll, expect, type TestContext, test } from 'vitest';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository } from './setup/ranktrace-command.ts';
 import { findTorch } from './setup/torch-python.ts';
 import { readRun } from './setup/trace-events.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const torch = findTorch();
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-trainers-'));
@@ -33,7 +34,7 @@ function run(python: string, args: readonly string[], name: string, environment:
 
 /** Number of steps in the report of a recording of which nothing is missing. */
 async function stepsOf(name: string): Promise<number> {
-  const { stdout } = await runCommand(['report', join(directory, name)]);
+  const { stdout } = await runLine(['report', join(directory, name)]);
   expect(stdout).toContain('nothing was lost');
   return Number(/^steps: (\d+),/m.exec(stdout)?.[1]);
 }
@@ -64,7 +65,7 @@ test("windows of torch.profiler are part of the rank, on its clock: their ops li
     ({ start, length }) => steps.find((step) => step.start <= start && start + length <= step.start + step.length)?.step,
   );
   expect(inStep).toEqual([2, 3, 6, 7]);
-  const { stdout } = await runCommand(['report', join(directory, 'profiled')]);
+  const { stdout } = await runLine(['report', join(directory, 'profiled')]);
   expect(stdout).toContain('1 of 1 ranks on 1 host');
 });
 
@@ -72,7 +73,7 @@ test.for(['lightning', 'transformers'])('the callback of %s: a step a step, its 
   const python = pythonWith(context, trainer);
   run(python, ['-I', program('trainer_rank.py')], trainer, { STEPS: '20', TRAINER: trainer });
   expect(await stepsOf(trainer)).toBe(20);
-  const { stdout } = await runCommand(['dump', join(directory, trainer)]);
+  const { stdout } = await runLine(['dump', join(directory, trainer)]);
   for (const phase of ['data', 'forward', 'backward', 'optimizer']) expect(stdout).toMatch(new RegExp(`SPAN ${phase}\\b`));
   // Lightning's logger is the program's; its passes are no part of the optimizer's span, whose closure they are.
   if (trainer === 'transformers') expect(stdout).toMatch(/COUNTER loss /);

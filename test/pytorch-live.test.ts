@@ -7,9 +7,10 @@ import type { Alert } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
 import { startBrowser } from './setup/browser.ts';
-import { runCommand, type StartedCommand } from './setup/ranktrace-command.ts';
+import type { StartedCommand } from './setup/ranktrace-command.ts';
 import { findTorch } from './setup/torch-python.ts';
 import { ViewerPage } from './setup/viewer-page.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const torch = findTorch();
 const ranks = [0, 1, 2, 3];
@@ -56,7 +57,7 @@ if (torch === undefined) {
     if (scatter < noiseMax) expect((alert.step ?? Number.NaN) - slowFrom).toBeLessThanOrEqual(foundWithin);
 
     const path = alert.capture?.path ?? '';
-    const { stdout } = await runCommand(['dump', isAbsolute(path) ? path : join(job.at('out', job.run), path)]);
+    const { stdout } = await runLine(['dump', isAbsolute(path) ? path : join(job.at('out', job.run), path)]);
     expect(stdout).toContain(`ProfilerStep#${slowFrom} `);
   });
 }
@@ -64,7 +65,7 @@ if (torch === undefined) {
 /** The alert about the fault, once its trace is written. */
 async function untilCaptured(job: AgentJob): Promise<Alert> {
   for (;;) {
-    const { stdout } = await runCommand(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
+    const { stdout } = await runLine(['alerts', '--url', `http://127.0.0.1:${job.port}`, '--json']);
     const { alerts } = JSON.parse(stdout) as { alerts: Alert[] };
     const found = alerts.find(({ rule, ranks: of, capture }) => rule === 'step_time' && of.join() === '2' && capture?.state === 'written');
     if (found !== undefined) return found;
@@ -74,7 +75,7 @@ async function untilCaptured(job: AgentJob): Promise<Alert> {
 
 /** How far the middle half of the steps before the fault lies from their median, as a share of it. */
 async function lengthsOf(job: AgentJob): Promise<{ readonly scatter: number }> {
-  const { stdout } = await runCommand(['report', job.at('out'), '--run', job.run, '--steps', `100-${slowFrom - 1}`, '--json']);
+  const { stdout } = await runLine(['report', job.at('out'), '--run', job.run, '--steps', `100-${slowFrom - 1}`, '--json']);
   const { steps: all } = JSON.parse(stdout) as { steps: { step: number; longest: number }[] };
   const sorted = all.map(({ longest }) => longest).sort((a, b) => a - b);
   const at = (share: number): number => sorted[Math.floor(share * sorted.length)] ?? Number.NaN;

@@ -9,6 +9,7 @@ import { type Alert, alertSchema } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -220,7 +221,7 @@ outputs: [{ type: webhook, url: "${url}" }, { type: exit_code, rules: [step_time
       expect(stdout).toMatch(/^ {2}\w+ step_time_limit /m);
       expect(stderr).toMatch(/run alerting: \w+ step_time_limit firing: /);
       expect(received.filter(({ rule }) => rule === 'step_time_limit').map(({ state }) => state)).toContain('firing');
-      const json = await runCommand(['alerts', join(directory, 'alerting'), '--json']);
+      const json = await runLine(['alerts', join(directory, 'alerting'), '--json']);
       expect(JSON.parse(json.stdout).alerts.map(({ rule }: Alert) => rule)).toContain('step_time_limit');
     } finally {
       receiver.close();

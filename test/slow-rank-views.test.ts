@@ -15,8 +15,9 @@ import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
 import { openTorchJob } from '../packages/cli/src/inputs/torch-job.ts';
 import { headlineOf } from '../packages/viewer/src/overview/slow-ranks.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { repository, startCommand } from './setup/ranktrace-command.ts';
 import { encoded, reportOf } from './setup/replayed-jobs.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-views-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -176,7 +177,7 @@ it('a live job whose phases have names that do not show what ranks do in them: t
   const excess = await excessAt(address, run);
   expect(lowerMedian([...excess.values()])).toBeLessThan(0.005);
   expect(excess.get(fault.rank)).toBeGreaterThan(0.009);
-  const alerts = JSON.parse((await runCommand(['alerts', '--url', address, '--json'])).stdout) as { alerts?: Alert[] } | Alert[];
+  const alerts = JSON.parse((await runLine(['alerts', '--url', address, '--json'])).stdout) as { alerts?: Alert[] } | Alert[];
   // On a busy machine steps change for other reasons, too.
   expect(causesOf(Array.isArray(alerts) ? alerts : (alerts.alerts ?? []))).toContainEqual([[fault.rank], fault.phase]);
   service.child.kill('SIGINT');

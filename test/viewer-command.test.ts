@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { namesAt, runsAt, servedBy, startView } from './setup/viewed-runs.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
 const data = join(repository, 'test/data');
@@ -23,12 +24,12 @@ beforeAll(async () => {
     ['night-2', '2'],
   ]) {
     const options = ['--ranks', '2', '--seconds', '2', '--out', directory, '--run', run as string, '--seed', seed as string];
-    const { code, stderr } = await runCommand(['simulate', ...options]);
+    const { code, stderr } = await runLine(['simulate', ...options]);
     if (code !== 0) throw new Error(stderr);
   }
   writeFileSync(join(zipkin, 'calls.json'), skewedCalls(1).bytes);
   const trace = join(directory, 'night.pftrace');
-  const { code, stderr } = await runCommand(['merge', join(directory, 'night-1'), '-o', trace]);
+  const { code, stderr } = await runLine(['merge', join(directory, 'night-1'), '-o', trace]);
   if (code !== 0) throw new Error(stderr);
   writeFileSync(`${trace}.gz`, gzipSync(readFileSync(trace)));
 });
@@ -163,7 +164,7 @@ describe('ranktrace serve', () => {
   it('serves the page of what its output directory has', async () => {
     const out = join(directory, 'served');
     mkdirSync(out);
-    await runCommand(['simulate', '--ranks', '2', '--seconds', '1', '--out', out, '--run', 'old']);
+    await runLine(['simulate', '--ranks', '2', '--seconds', '1', '--out', out, '--run', 'old']);
     await using service = await servedBy(startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]));
     expect(await namesAt(service.address)).toEqual(['old']);
     expect((await fetch(service.address)).headers.get('content-security-policy')).toContain("default-src 'none'");

@@ -8,8 +8,9 @@ import { gzipSync } from 'node:zlib';
 import type { LiveMessage } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { gpuJob } from '../packages/trace/src/testing/gpu-job.ts';
-import { type CommandResult, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { type CommandResult, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const run = 'watched';
 let directory: string;
@@ -47,7 +48,7 @@ async function end(watching: StartedCommand): Promise<CommandResult> {
 
 /** Steps and collectives of a run or of files, and whether anything was lost. */
 async function contentsOf(...inputs: readonly string[]) {
-  const { stdout } = await runCommand(['report', ...inputs, '--json']);
+  const { stdout } = await runLine(['report', ...inputs, '--json']);
   const { steps, collectives, findings } = JSON.parse(stdout) as {
     steps: unknown;
     collectives: { collectives: { group: string; op: string; count: number; incomplete: number }[] };

@@ -8,6 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { CaptureResult, LiveMessage } from '@ranktrace/protocol';
 import { type CommandResult, repository, runCommand, type StartedCommand, startCommand, startProgram } from './ranktrace-command.ts';
 import { freePort } from './server-process.ts';
+import { runLine } from './warm-command.ts';
 
 /** The collectives of one group and operation in a report. */
 export interface ReportedCollectives {
@@ -121,12 +122,12 @@ export class AgentJob implements AsyncDisposable {
 
   /** The collectives of a trace, by the report about it. */
   async collectivesOf(path: string): Promise<ReportedCollectives | undefined> {
-    const { stdout } = await runCommand(['report', path, '--json']);
+    const { stdout } = await runLine(['report', path, '--json']);
     return (JSON.parse(stdout) as { collectives: { collectives: ReportedCollectives[] } }).collectives.collectives[0];
   }
 
   report(): Promise<CommandResult> {
-    return runCommand(['report', this.at('out'), '--run', this.run]);
+    return runLine(['report', this.at('out'), '--run', this.run]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
