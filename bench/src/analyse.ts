@@ -89,7 +89,9 @@ function analyseAll(sources: Sources): number {
 function hostSources(): Sources {
   return Array.from({ length: hostRanks }, (_, rank) => {
     const batches = [...generateRank(rank, hostRanks, hostSteps)];
-    return { rank, incarnation: `bench-${rank}`, count: batches.length, missing: 0, batch: (index: number) => batches[index] };
+    // Whole batches, as a store has them.
+    const about = { rank, incarnation: `bench-${rank}`, count: batches.length, missing: 0, tellsTracks: true };
+    return { ...about, batch: (index: number) => batches[index] };
   });
 }
 

@@ -95,5 +95,5 @@ export function readableSource(source: MergeSource, onUnreadable: MergeOptions['
       return undefined;
     }
   };
-  return { rank, incarnation, count, missing, batch };
+  return { rank, incarnation, count, missing, tellsTracks: true, batch };
 }

@@ -11,6 +11,7 @@
 // Invariant: memory depends on names, ranks and the steps under way, never on the number of events.
 
 import type { DifferenceKind } from '@ranktrace/protocol';
+import { isDeviceKind } from '../model/lanes.ts';
 import { NestedTimes } from '../model/nested-times.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
@@ -144,7 +145,7 @@ export class RunTimesSink implements TraceSink {
       this.#step(state, event);
       return;
     }
-    const isDevice = lane.kind === 'stream' || lane.kind === 'device';
+    const isDevice = isDeviceKind(lane.kind);
     if (isDevice && noWork.has(event.category)) return;
     const row = this.#row(kindOf(event, isDevice), isDevice ? 'device' : 'host', event.name, kind === 'collective' ? event.group : '');
     if (row !== undefined) this.#nested.event(event, row);

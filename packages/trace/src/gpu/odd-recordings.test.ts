@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
@@ -229,4 +230,26 @@ test('one rank has a device and the other none: no blame of devices, and figures
   const [one] = cases as [Case];
   const { ranks, blame } = analysed([one.events, [step(3, 0, 100), event('cpu_op', 'aten::mm', host, 5, 50)]]);
   expect([ranks.map(({ rank }) => rank), blame]).toEqual([[0], undefined]);
+});
+
+test('of a rank whose source tells that it has no device nothing is held, and the figures are the same', () => {
+  const [one] = cases as [Case];
+  const files = [one.events, [step(3, 0, 100), event('cpu_op', 'aten::mm', host, 5, 50)]];
+  const sources = () => sourcesOfKineto(files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents }))));
+  // Whole batches name their tracks.
+  const telling = sources().map((source): BatchSource => {
+    const { rank, incarnation, count, missing } = source;
+    return { rank, incarnation, count, missing, tellsTracks: true, batch: (index) => source.batch(index) };
+  });
+  const [told, untold] = [telling, sources()].map((given) => {
+    const gpus = new GpuSink();
+    finish(mergeRun(given, gpus));
+    return {
+      held: gpus.record.ranks.map(({ process }) => process.rank).sort(),
+      figures: gpus.summary.ranks.map(({ rank, totals }) => ({ rank, totals })),
+    };
+  });
+  expect([told?.held, untold?.held]).toEqual([[0], [0, 1]]);
+  expect(told?.figures).toEqual(untold?.figures);
+  expect(told?.figures).toHaveLength(1);
 });

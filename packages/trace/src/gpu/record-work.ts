@@ -7,6 +7,7 @@
 // Invariant: an event costs no object: its fields go into columns, its texts become numbers.
 
 import { argumentOf } from '../model/event-arguments.ts';
+import { isDeviceKind } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 import { runtimeCategories } from '../torch/kineto-categories.ts';
 import { hostKind, RankWork } from './device-work.ts';
@@ -67,8 +68,10 @@ export class WorkRecord {
   }
 
   lane(lane: TraceLane): void {
+    // What a host did is of interest where it launched work.
+    if (lane.process.hasDevices === false) return;
     const rank = this.#rankOf(lane.process);
-    if (lane.kind === 'stream' || lane.kind === 'device') rank.hasDevice = true;
+    if (isDeviceKind(lane.kind)) rank.hasDevice = true;
     while (this.#lanes.length <= lane.index) this.#lanes.push(undefined);
     this.#lanes[lane.index] = { rank, stream: -1, thread: lane.kind === 'thread' ? threadOf(rank, lane) : -1 };
   }
@@ -81,7 +84,7 @@ export class WorkRecord {
     const place = this.#lanes[lane.index];
     if (place === undefined) return;
     if (kind === 'step') this.#addStep(place.rank, event);
-    else if (lane.kind === 'stream' || lane.kind === 'device') this.#addWork(place, event);
+    else if (isDeviceKind(lane.kind)) this.#addWork(place, event);
     else if (kind === 'span' && lane.kind === 'thread') this.#addHost(place, event);
   }
 

@@ -15,7 +15,7 @@
 
 import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import { onAxis, type RankClock } from '../align/clock-model.ts';
-import { type LanePlace, Lanes } from '../model/lanes.ts';
+import { isDeviceKind, type LanePlace, Lanes } from '../model/lanes.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
@@ -369,7 +369,7 @@ export class BatchMerger {
     if (lanes === undefined) {
       lanes = new Lanes((overflow) => {
         const known = member.tracks.get(track) ?? { kind: 'thread', name: `track ${track}`, tid: 0 };
-        const kind = known.kind === 'stream' || known.kind === 'device' ? known.kind : 'thread';
+        const kind = isDeviceKind(known.kind) ? known.kind : 'thread';
         const name = overflow === 0 ? known.name : `${known.name} (${overflow + 1})`;
         return this.#createLane(member, { kind, name, tid: known.tid, overflow });
       });

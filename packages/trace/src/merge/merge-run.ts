@@ -68,8 +68,18 @@ function placeOf({ step, phase, since, collective, entered = [] }: Running, toTr
 }
 
 /** A surveyed life of a rank as a process of the trace; `index` in the order of surveys. */
-export function processOf({ header, metadata, evidence }: Survey, index: number, alignment: Alignment): TraceProcess {
+export function processOf({ header, metadata, evidence, hasDevices }: Survey, index: number, alignment: Alignment): TraceProcess {
   const { rank, incarnation, hostName, pid } = header;
   const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };
-  return { index: index + 1, rank, incarnation, ...host, hostName, pid, alignment, metadata };
+  return {
+    index: index + 1,
+    rank,
+    incarnation,
+    ...host,
+    hostName,
+    pid,
+    ...(hasDevices !== undefined && { hasDevices }),
+    alignment,
+    metadata,
+  };
 }

@@ -18,6 +18,7 @@ import { ClockSamples } from '../align/clock-samples.ts';
 import type { ClockEvidence } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { readCounts } from '../model/counts-text.ts';
+import { isDeviceKind } from '../model/lanes.ts';
 import type { EventCounts, ProcessTotals } from '../model/trace-sink.ts';
 import { type BatchOrder, BatchTimes } from './batch-times.ts';
 import { PrunedParts } from './pruned-parts.ts';
@@ -27,6 +28,8 @@ export interface Survey {
   readonly header: BatchHeader;
   evidence: ClockEvidence;
   readonly metadata: ReadonlyMap<string, string>;
+  /** Whether any of its tracks is a device or a stream; undefined where the source does not tell. */
+  readonly hasDevices: boolean | undefined;
   readonly dropped: Dropped;
   readonly recorded: EventCounts | undefined;
   /** Events pruned before; undefined: none. */
@@ -51,7 +54,7 @@ const samplesMax = 65_536;
 /** Kinds that the recorder itself counts. */
 const eventKinds: readonly (keyof EventCounts)[] = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'];
 
-const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
+const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata', 'tracks'];
 
 /** Surveys one source, which may grow meanwhile. */
 export class SourceSurvey {
@@ -62,6 +65,7 @@ export class SourceSurvey {
   readonly #samples = new ClockSamples();
   readonly #metadata = new Map<string, string>();
   #wallClock: ClockEvidence['wallClock'];
+  #hasDevices = false;
   readonly #times = new BatchTimes();
   #readable = 0;
   readonly #pruned = new PrunedParts();
@@ -99,6 +103,7 @@ export class SourceSurvey {
       this.#thinned++;
     }
     this.#wallClock ??= firstWallClock(batch);
+    this.#hasDevices ||= hasDevices(batch);
     const { columns, length } = batch.tables.metadata;
     for (let row = 0; row < length; row++) {
       this.#metadata.set(batch.strings[columns.key[row] as number] as string, batch.strings[columns.value[row] as number] as string);
@@ -128,6 +133,7 @@ export class SourceSurvey {
         ...(this.#source.hostUnknown === true ? { hostUnknown: true } : {}),
       },
       metadata,
+      hasDevices: this.#source.tellsTracks === true ? this.#hasDevices : undefined,
       dropped: this.#dropped,
       recorded: readCounts(this.#metadata.get(recordedKey), eventKinds),
       pruned: this.#pruned.parts,
@@ -163,4 +169,9 @@ function firstWallClock(batch: Batch): ClockEvidence['wallClock'] {
   if (length === 0) return undefined;
   const unix = BigInt(columns.seconds[0] as number) * 1_000_000_000n + BigInt(columns.nanos[0] as number);
   return { time: columns.time[0] as number, unix };
+}
+
+function hasDevices({ tables: { tracks }, strings }: Batch): boolean {
+  for (let row = 0; row < tracks.length; row++) if (isDeviceKind(strings[tracks.columns.kind[row] as number] as string)) return true;
+  return false;
 }

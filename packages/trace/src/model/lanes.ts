@@ -15,6 +15,9 @@ import { collectionsSuffix } from '@ranktrace/protocol';
 import { limits } from './limits.ts';
 import type { TraceLane } from './trace-sink.ts';
 
+/** Whether tracks or lanes of the kind show a device's own work. */
+export const isDeviceKind = (kind: string): kind is 'stream' | 'device' => kind === 'stream' || kind === 'device';
+
 /** Whether `lane` is an overflow lane of the track with the own line `own`; no field says so, but process, kind, tid and name prefix match. */
 export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   lane.overflow > 0 &&

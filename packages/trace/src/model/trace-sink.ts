@@ -65,6 +65,8 @@ export interface TraceProcess {
   readonly hostName: string;
   /** The system's own process id. */
   readonly pid: number;
+  /** Whether any of its lanes is a device's or a stream's. Absent: not known beforehand. */
+  readonly hasDevices?: boolean;
   readonly alignment: Alignment;
   readonly metadata: ReadonlyMap<string, string>;
 }

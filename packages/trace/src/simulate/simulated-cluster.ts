@@ -42,6 +42,7 @@ function sourceOf(batches: readonly Batch[], rank: number): BatchSource {
     incarnation: last?.incarnation ?? '',
     count: batches.length,
     missing: last === undefined ? 0 : last.sequence + 1 - batches.length,
+    tellsTracks: true,
     batch: (index, only = tableNames) => {
       const batch = batches[index];
       return batch && { ...batch, tables: copiedTables(batch.tables, only) };

@@ -7,6 +7,7 @@
 // A driver counts correlations up, so the ranges of a track's blocks hardly overlap, and few blocks are read.
 
 import type { EventDetails, EventPlace, Links } from '@ranktrace/protocol';
+import { isDeviceKind } from '../model/lanes.ts';
 import { lengthOf, placeOf } from './event-place.ts';
 import type { NameTable } from './name-table.ts';
 import { SpanTrack } from './span-track.ts';
@@ -19,7 +20,7 @@ interface Row {
   readonly row: number;
 }
 
-const isDevice = ({ lane }: SpanTrack): boolean => lane.kind === 'stream' || lane.kind === 'device' || lane.name.startsWith('GPU ');
+const isDevice = ({ lane }: SpanTrack): boolean => isDeviceKind(lane.kind) || lane.name.startsWith('GPU ');
 
 /** The call that launched a piece of device work, and up to three spans around the call, innermost first; empty for anything else. */
 export function launchedBy(names: NameTable, track: SpanTrack, block: number, row: number): readonly EventPlace[] {

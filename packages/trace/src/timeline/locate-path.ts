@@ -4,6 +4,7 @@
 
 import type { EventPlace, ViewPath, ViewPathSegment } from '@ranktrace/protocol';
 import type { PathSegment, PathSegments } from '../gpu/path-segments.ts';
+import { isDeviceKind } from '../model/lanes.ts';
 import { displayName } from '../model/shown-name.ts';
 import { lengthOf, placeOf } from './event-place.ts';
 import type { NameTable } from './name-table.ts';
@@ -50,7 +51,7 @@ export function locatedPath(names: NameTable, processes: readonly ProcessTimelin
   return { step, total, byBound, segments, leftOut, leftOutTime };
 }
 
-const isDevice = ({ lane }: SpanTrack): boolean => lane.kind === 'stream' || lane.kind === 'device';
+const isDevice = ({ lane }: SpanTrack): boolean => isDeviceKind(lane.kind);
 
 /** The spans of one rank's segments, in order of start. */
 function wantedOf(segments: readonly PathSegment[], rank: number, isWork: boolean): Wanted[] {

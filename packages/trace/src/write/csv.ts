@@ -15,6 +15,7 @@
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { wellFormedJson } from '../model/json-buffer.ts';
+import { isDeviceKind } from '../model/lanes.ts';
 import type { TraceEvent, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { writeLimits as limits } from './write-limits.ts';
 
@@ -70,7 +71,7 @@ class CsvWriter implements TraceSink {
     const { kind, lane, start } = event;
     const { process } = lane;
     const isCollective = kind === 'collective';
-    const isDevice = lane.kind === 'stream' || lane.kind === 'device';
+    const isDevice = isDeviceKind(lane.kind);
     this.#arguments.members = [];
     this.#arguments.without = kind === 'collective' || kind === 'step' ? ownColumns : none;
     visitArguments(event, this.#arguments);
