@@ -118,7 +118,7 @@ export default defineConfig({
           // Files share what they import, and the process in which command lines run.
           isolate: false,
           // On a busy machine a page may take long to show something.
-          expect: { poll: { timeout: minute } },
+          expect: { poll: { timeout: 2 * minute } },
           testTimeout: 5 * minute,
           hookTimeout: 5 * minute,
         },

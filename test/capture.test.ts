@@ -99,7 +99,7 @@ function expectWhole({ path, fromStep, toStep }: StepsResult, of: readonly numbe
 }
 
 describe('over WebSocket', () => {
-  test('four ranks record the same steps; one that was stopped is named and not waited for', { timeout: 90_000 }, async () => {
+  test('four ranks record the same steps; one that was stopped is named and not waited for', async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 4);
     const all = await captureSteps(aggregator, run, { steps: 10 });
@@ -196,7 +196,7 @@ describe('over WebSocket', () => {
     expect(detailed).toEqual(new Map([[0, wanted]]));
   });
 
-  test('ranks that are stuck are not waited for; what they are inside of is there', { timeout: 90_000 }, async () => {
+  test('ranks that are stuck are not waited for; what they are inside of is there', async () => {
     const program = `
       import { profile, recordFunction } from '@ranktrace/sdk';
       const prof = profile().start();

@@ -64,7 +64,7 @@ afterAll(async () => {
 });
 
 describe('commands', () => {
-  it.for(blocks)('$name', { timeout: 180_000 }, async ({ name, code }) => {
+  it.for(blocks)('$name', async ({ name, code }) => {
     if (name !== 'serve') {
       const { code: status, output } = await run(code);
       expect(status, output).toBe(0);

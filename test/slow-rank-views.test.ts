@@ -118,7 +118,7 @@ describe('a simulated job', () => {
         if (batch !== undefined) aggregator.ingest(encoded(batch));
       }
     }
-    await expect.poll(() => causesOf(aggregator.alerts.alerts(run)), { timeout: 60_000 }).toEqual([[[fault.rank], phase]]);
+    await expect.poll(() => causesOf(aggregator.alerts.alerts(run))).toEqual([[[fault.rank], phase]]);
     const [finding] = (await reportOf(join(directory, run))).findings;
     expect([finding?.kind, finding?.ranks, finding?.phase]).toEqual(['straggler', [fault.rank], phase]);
     await expectSame(aggregator.address, run, fault);

@@ -82,7 +82,7 @@ class Terminal {
   }
 
   async until(what: RegExp): Promise<void> {
-    await expect.poll(() => this.screen.join('\n'), { timeout: 2 * minute, interval: 50 }).toMatch(what);
+    await expect.poll(() => this.screen.join('\n'), { timeout: 4 * minute, interval: 50 }).toMatch(what);
   }
 
   keys(text: string): void {
@@ -101,7 +101,7 @@ it('shows ranks, steps and phases on a terminal, follows its size, and gives it 
   await terminal.until(/^[▁▂▃▄▅▆▇█ ]{10,}$/m);
   expect(terminal.screen.filter((line) => /^ {3}[012] {2}/.test(line)).length).toBe(3);
   terminal.size(40, 6);
-  await expect.poll(() => Math.max(...terminal.screen.map((line) => line.length)), { timeout: 20_000 }).toBeLessThanOrEqual(40);
+  await expect.poll(() => Math.max(...terminal.screen.map((line) => line.length))).toBeLessThanOrEqual(40);
   expect(terminal.screen.length).toBeLessThanOrEqual(6);
   expect(terminal.written).not.toMatch(/\[3\dm/);
   terminal.keys('q');
@@ -123,7 +123,7 @@ it('has letters instead of blocks where the terminal knows no others; Ctrl-C end
 it('writes lines where stdout is no terminal, until it is interrupted', async () => {
   const command = startCommand(['top', '--url', url, '--run', 'night']);
   await command.said('run night: ranks 3/3, step ');
-  await expect.poll(() => command.output().trim().split('\n').length, { timeout: 20_000 }).toBeGreaterThan(2);
+  await expect.poll(() => command.output().trim().split('\n').length).toBeGreaterThan(2);
   command.child.kill('SIGINT');
   const { code, stdout, stderr } = await command.ended;
   expect([code, stderr]).toEqual([0, '']);
@@ -221,7 +221,7 @@ it('flags no rank among ranks that do the same', { timeout: 10 * minute }, async
     const { waiting, findings, analysedSince } = await client.ask<Overview>({ type: 'overview', run: 'night', bins: 10 });
     return waiting.length > 0 || findings.length > 0 || analysedSince !== null;
   };
-  await expect.poll(isAnalysed, { timeout: 2 * 60_000, interval: 200 }).toBe(true);
+  await expect.poll(isAnalysed, { timeout: 4 * minute, interval: 200 }).toBe(true);
   const terminal = new Terminal(200, 50, { NO_COLOR: '1' });
   await terminal.until(/^ *2 {2}.* ms /m);
   expect(terminal.screen.filter((line) => /^ *[012] {2}.*(slow|stopped|lost)/.test(line))).toEqual([]);

@@ -68,7 +68,7 @@ it('an alert of a live run is flagged at its first step on the ruler and the ste
     expect(Math.abs((onsetStep ?? 0) - 400)).toBeLessThan(10);
     await view.settled();
     await tab.page.getByRole('button', { name: 'All', exact: true }).click();
-    await expect.poll(() => flagsOn(view.canvas), { timeout: 60_000 }).not.toEqual([]);
+    await expect.poll(() => flagsOn(view.canvas)).not.toEqual([]);
     const [column = 0] = await flagsOn(view.canvas);
     // 400 steps of 100 ms, then 290 of 112.
     const width = (await view.canvas.boundingBox())?.width ?? 1;

@@ -28,7 +28,9 @@ async function open(address: string): Promise<ViewerPage & AsyncDisposable> {
 }
 
 const wait = (page: ViewerPage, text: string): Promise<unknown> =>
-  page.tab.page.waitForFunction((wanted) => document.querySelector('header.top')?.textContent?.includes(wanted), text, { timeout: 60_000 });
+  page.tab.page.waitForFunction((wanted) => document.querySelector('header.top')?.textContent?.includes(wanted), text, {
+    timeout: 4 * 60_000,
+  });
 
 const stepsShown = async (page: ViewerPage): Promise<number> => Number((await page.text(page.figure('steps'))).replaceAll(/\D/g, ''));
 

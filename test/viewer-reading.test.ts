@@ -94,9 +94,9 @@ it('says how much is read, compares the steps that all ranks have reported, and 
     while (compared(await said()).length < 3 && !isRead(await said())) {
       child.kill('SIGSTOP');
       // The page requests the steps by itself; the reader is stopped until it does, and continues until it has answered.
-      await expect.poll(() => asked.size, { timeout: 60_000, interval: 20 }).toBeGreaterThan(answered.size);
+      await expect.poll(() => asked.size, { interval: 20 }).toBeGreaterThan(answered.size);
       child.kill('SIGCONT');
-      await expect.poll(() => answered.size, { timeout: 60_000, interval: 5 }).toBeGreaterThanOrEqual(asked.size);
+      await expect.poll(() => answered.size, { interval: 5 }).toBeGreaterThanOrEqual(asked.size);
     }
   } finally {
     child.kill('SIGCONT');

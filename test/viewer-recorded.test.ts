@@ -188,7 +188,7 @@ describe('1024 ranks', () => {
     await page.sentence.waitFor();
     // Its estimate names it alone, as the analysis does: ranks that wait for it inside of phases are not slow.
     await expect
-      .poll(() => page.text(page.sentence), { timeout: 60_000 })
+      .poll(() => page.text(page.sentence), { timeout: 4 * 60_000 })
       .toMatch(/Rank 700 is slow in backward: [56]\d(\.\d)?.ms (more|per step)/);
     expect(await page.figure('ranks').textContent()).toMatch(/^1.?024$/);
     await page.frames(10);
