@@ -68,7 +68,7 @@ describe('tokens', { timeout: 300_000 }, () => {
     await service.said('storing in');
     const url = addressOf(service);
     const rank = async (run: string, environment: Record<string, string>) => {
-      const started = await startRanks(1, ['test/programs/steps.mjs', '1000000', '5'], {
+      const started = await startRanks(1, ['test/programs/steps.mjs', '1000000', '20'], {
         ...clear,
         RANKTRACE_URL: url.replace('http', 'ws'),
         RANKTRACE_RUN: run,

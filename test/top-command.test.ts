@@ -36,7 +36,7 @@ beforeAll(async () => {
   port = await freePort();
   url = `http://127.0.0.1:${port}`;
   service = await startService();
-  ranks = await startRanks(3, ['test/programs/steps.mjs', '100000', '5'], {
+  ranks = await startRanks(3, ['test/programs/steps.mjs', '100000', '20'], {
     RANKTRACE_RUN: 'night',
     RANKTRACE_URL: url.replace('http', 'ws'),
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
@@ -154,7 +154,7 @@ it('distinguishes ranks that are stopped, killed and ended from those that go on
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-states'),
     WORLD_SIZE: '4',
   };
-  const program = (steps: number): string[] => ['test/programs/steps.mjs', `${steps}`, '5'];
+  const program = (steps: number): string[] => ['test/programs/steps.mjs', `${steps}`, '20'];
   const started = await Promise.all(
     [100_000, 100_000, 100_000, 50].map(
       async (steps, rank) => (await startRanks(1, program(steps), { ...environment, RANK: `${rank}` }))[0],

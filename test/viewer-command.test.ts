@@ -150,7 +150,7 @@ describe('ranktrace run --view', () => {
   });
 
   it('ends after the trace when Ctrl-C ended the ranks', async () => {
-    const long = ['--', process.execPath, 'test/programs/steps.mjs', '100000', '5'];
+    const long = ['--', process.execPath, 'test/programs/steps.mjs', '100000', '20'];
     const command = startCommand(['run', '--view', '--name', 'cut', '--out', join(directory, 'cut'), ...long]);
     await using view = await servedBy(command);
     while ((await runsAt(view.address))[0]?.ranks !== 1) await new Promise((resolve) => setTimeout(resolve, 100));
