@@ -160,7 +160,7 @@ it('a live job whose phases have names that do not show what ranks do in them: t
   const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory]);
   await service.said('listening on http');
   const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
-  const ranks = await startRanks(3, ['test/programs/role-rank.mjs', '900', `${fault.rank}`, '300', '12'], {
+  const ranks = await startRanks(3, ['test/programs/role-rank.mjs', '700', `${fault.rank}`, '300', '40'], {
     RANKTRACE_URL: address.replace('http', 'ws'),
     RANKTRACE_RUN: run,
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
@@ -176,7 +176,7 @@ it('a live job whose phases have names that do not show what ranks do in them: t
   await expectSame(address, run, fault);
   const excess = await excessAt(address, run);
   expect(lowerMedian([...excess.values()])).toBeLessThan(0.005);
-  expect(excess.get(fault.rank)).toBeGreaterThan(0.009);
+  expect(excess.get(fault.rank)).toBeGreaterThan(0.03);
   const alerts = JSON.parse((await runLine(['alerts', '--url', address, '--json'])).stdout) as { alerts?: Alert[] } | Alert[];
   // On a busy machine steps change for other reasons, too.
   expect(causesOf(Array.isArray(alerts) ? alerts : (alerts.alerts ?? []))).toContainEqual([[fault.rank], fault.phase]);

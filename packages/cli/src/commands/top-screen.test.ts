@@ -290,6 +290,11 @@ describe('the screen', () => {
     const text = topLines(undefined, { ...plain, problem: 'No service answers' });
     expect(text).toEqual([expect.stringMatching(/^ranktrace top - no run yet +12:03:44$/), 'No service answers']);
     expect(topLines(state({ overview: undefined, ranks: [] }), plain)[2]).toBe('no steps yet');
+    expect(topLines(state({ overview: undefined, ranks: [status(0, { step: -1 })] }), plain)[2]).toBe('no steps yet');
+    // A service that was restarted knows how far its ranks are before it has read what they sent.
+    const restarted = state({ overview: undefined, ranks: [status(0, { step: 27_061 })] });
+    expect(topLines(restarted, plain)[2]).toBe('the last steps are not read yet');
+    expect(topLine(restarted)).toContain('step 27 061, the last steps are not read yet');
   });
 
   test('what a trace is named cannot move the cursor', () => {

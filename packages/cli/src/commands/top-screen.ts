@@ -52,13 +52,15 @@ export function topLines(state: TopState | undefined, screen: TopScreen): string
 }
 
 /** The state in one line, for a log. */
-export function topLine({ run, worldSize, ranks, overview, alerts }: TopState): string {
+export function topLine(state: TopState): string {
+  const { run, worldSize, ranks, overview, alerts } = state;
   const parts = [`run ${run}: ranks ${ranks.length}/${worldSize}`, ...statesOf(ranks).map(([text]) => text)];
   if (ranks.length > 0) parts.push(`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`);
   if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step`);
   if (overview?.allRead === false) parts.push('still being read');
-  const { state, findings: deciding } = runStateOf(overview?.findings ?? []);
-  if (state === 'dead' || state === 'hung') parts.push(...deciding.slice(0, 1).map(({ text }) => text));
+  if (isUnread(state)) parts.push(unread);
+  const { state: runState, findings: deciding } = runStateOf(overview?.findings ?? []);
+  if (runState === 'dead' || runState === 'hung') parts.push(...deciding.slice(0, 1).map(({ text }) => text));
   const worst = overview === undefined ? undefined : workOf(overview, alerts).find(({ isSlow }) => isSlow);
   if (worst !== undefined) {
     const by = worst.cost === undefined ? `works ${formatNanos(worst.excess)} more` : 'is slow';
@@ -77,7 +79,7 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
   const { columns, rows, blocks, scroll, now } = screen;
   const place = runs.length > 1 ? ` (${runs.indexOf(run) + 1} of ${runs.length}, n: next)` : '';
   const lines: Line[] = [headOf(`run ${run} - ${goesOn(state)}${place}`, screen), ...figures(state, columns)];
-  if (overview === undefined) lines.push([['no steps yet', 'dim']]);
+  if (overview === undefined) lines.push([[isUnread(state) ? unread : 'no steps yet', 'dim']]);
   else lines.push(...stepLines(overview, screen));
   const air: Line[] = rows >= airyRows ? [[]] : [];
   const messages = [...alertMessages(state.alerts), ...findingMessages(overview, state.alerts)];
@@ -87,6 +89,11 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
   const table = room - reported.length < 2 ? [] : rankLines(state, { columns, rows: room - reported.length, blocks, scroll, now });
   return [...lines, ...air, ...table, ...(reported.length === 0 ? [] : [...air, ...reported])];
 }
+
+const unread = 'the last steps are not read yet';
+
+/** Ranks have made steps that the service, as after a restart, has still to read. */
+const isUnread = ({ ranks, overview }: TopState): boolean => overview === undefined && ranks.some(({ step }) => step >= 0);
 
 /** Whether the run is still active. */
 function goesOn({ ranks }: TopState): string {
