@@ -71,15 +71,6 @@ function placeOf({ step, phase, since, collective, entered = [] }: Running, toTr
 export function processOf({ header, metadata, evidence, hasDevices }: Survey, index: number, alignment: Alignment): TraceProcess {
   const { rank, incarnation, hostName, pid } = header;
   const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };
-  return {
-    index: index + 1,
-    rank,
-    incarnation,
-    ...host,
-    hostName,
-    pid,
-    ...(hasDevices !== undefined && { hasDevices }),
-    alignment,
-    metadata,
-  };
+  const devices = hasDevices === undefined ? {} : { hasDevices };
+  return { index: index + 1, rank, incarnation, ...host, hostName, pid, ...devices, alignment, metadata };
 }
