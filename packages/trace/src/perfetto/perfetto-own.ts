@@ -133,14 +133,18 @@ function placeOfFacts(facts: Arguments): ProcessPlace {
 }
 
 /** The lane of a track of ours. */
-export function laneOfTrack(
-  index: number,
-  process: TraceProcess,
-  { isThread, name = '', threadName = '', counter, orderRank = 0 }: TrackAbout,
-): TraceLane {
-  const { kind = 'thread', overflow = 0 } = laneOfRank(orderRank) ?? {};
-  if (counter !== undefined) return { index, process, kind: 'counter', name, tid: 0, overflow, unit: counter.unit };
-  return { index, process, kind: isThread ? 'thread' : kind, ...laneOfName(isThread ? threadName : name), overflow, unit: '' };
+export function laneOfTrack(index: number, process: TraceProcess, about: TrackAbout): TraceLane {
+  const { overflow = 0 } = laneOfRank(about.orderRank ?? 0) ?? {};
+  const { isThread, name = '', threadName = '', counter } = about;
+  const kind = laneKindOf(about);
+  if (counter !== undefined) return { index, process, kind, name, tid: 0, overflow, unit: counter.unit };
+  return { index, process, kind, ...laneOfName(isThread ? threadName : name), overflow, unit: '' };
+}
+
+/** The kind of the lane of a track of ours. */
+export function laneKindOf({ isThread, counter, orderRank = 0 }: TrackAbout): TraceLane['kind'] {
+  if (counter !== undefined) return 'counter';
+  return isThread ? 'thread' : (laneOfRank(orderRank)?.kind ?? 'thread');
 }
 
 const phasePrefix = 'phaseNs.';

@@ -2,10 +2,11 @@
 // own writer leaves (perfetto-own.ts): a trace that has them is one of ours.
 
 import { nanos } from '@ranktrace/protocol';
+import { isDeviceKind } from '../model/lanes.ts';
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
 import { snapshotTimes } from './perfetto-clocks.ts';
-import { factsCategory, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
+import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
@@ -108,7 +109,10 @@ class Survey {
   #ourProcesses(): Map<number, TraceProcess> | undefined {
     if (this.#run.size === 0) return undefined;
     const processes = [...this.#run].map(([track, facts]) => processOfFacts(this.#tracks.pidOf(track), facts));
-    return new Map(processes.sort((a, b) => a.index - b.index).map((process) => [process.index, process]));
+    const withDevices = new Set<number>();
+    for (const [key, about] of this.#tracks.entries()) if (isDeviceKind(laneKindOf(about))) withDevices.add(this.#tracks.pidOf(key));
+    const sorted = processes.sort((a, b) => a.index - b.index);
+    return new Map(sorted.map((process) => [process.index, { ...process, hasDevices: withDevices.has(process.index) }]));
   }
 
   #ours(processes: ReadonlyMap<number, TraceProcess>): PerfettoSurvey {

@@ -6,6 +6,7 @@ import { findCompleteness } from '../analyse/findings.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { TraceError } from '../model/errors.ts';
 import { finish } from '../model/finish.ts';
+import { isDeviceKind } from '../model/lanes.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
@@ -133,14 +134,16 @@ describe('a trace of ours', () => {
   it('comes back as it was reported', () => {
     fc.assert(
       fc.property(trace, ({ run, worldSize, unixEpoch, chunkBytes, ...made }) => {
-        const processes = made.processes.map(
-          (process, at): TraceProcess => ({ ...process, index: at + 1, metadata: new Map(Object.entries(process.metadata)) }),
-        );
+        const used = new Set(made.events.map(({ lane }) => lane));
+        const processes = made.processes.map((process, at, { length }): TraceProcess => {
+          const hasDevices = made.lanes.some((lane, place) => used.has(place) && isDeviceKind(lane.kind) && lane.process % length === at);
+          return { ...process, index: at + 1, hasDevices, metadata: new Map(Object.entries(process.metadata)) };
+        });
         const header = { run, worldSize, unixEpoch, processes };
         const lanes = made.lanes.map((lane, at): TraceLane => {
           const process = processes[lane.process % processes.length] as TraceProcess;
           const unit = lane.kind !== 'counter' ? '' : lane.unit === 'B' ? 'bytes' : lane.unit;
-          const isLine = lane.kind === 'thread' || lane.kind === 'stream' || lane.kind === 'device';
+          const isLine = lane.kind === 'thread' || isDeviceKind(lane.kind);
           return { ...lane, index: at + 1, process, unit, tid: isLine ? lane.tid : 0, overflow: isLine ? lane.overflow : 0 };
         });
         const expected: (TraceLane | TraceEvent)[] = [];
