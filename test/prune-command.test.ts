@@ -3,6 +3,7 @@
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { LiveMessage } from '@ranktrace/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startBrowser } from './setup/browser.ts';
 import { startRanks } from './setup/rank-programs.ts';
@@ -144,8 +145,14 @@ describe('ranktrace serve', () => {
       RANKTRACE_RUN: 'today',
       RANKTRACE_SPOOL_DIRECTORY: at('spool'),
     });
+    // A rank that is ended before it has sent anything leaves the service waiting for it.
+    const stepping = async (): Promise<number> => {
+      const { runs } = (await (await fetch(`${url}/status`)).json()) as LiveMessage;
+      return runs.find(({ run }) => run === 'today')?.ranks.filter(({ step }) => step > 0).length ?? 0;
+    };
+    await expect.poll(stepping).toBe(2);
     // A prune by hand meanwhile: it leaves the ranks' runs to the service.
-    await expect.poll(() => existsSync(join(out, 'today', 'lock'))).toBe(true);
+    expect(existsSync(join(out, 'today', 'lock'))).toBe(true);
     const byHand = await runLine(['prune', out, '--store-max', '0.001M', '--dry-run']);
     expect(byHand.stderr).toContain(`run "${join(out, 'today')}" is left alone: another process writes it`);
     expect(byHand.code).toBe(1);
