@@ -68,7 +68,7 @@ export class WorkRecord {
   }
 
   lane(lane: TraceLane): void {
-    // What a host did is of interest where it launched work.
+    // A host's spans are held for the device work that they launched: here there is none.
     if (lane.process.hasDevices === false) return;
     const rank = this.#rankOf(lane.process);
     if (isDeviceKind(lane.kind)) rank.hasDevice = true;
