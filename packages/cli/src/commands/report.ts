@@ -50,8 +50,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     return 0;
   }
   const headline = new HeadlineSinks(options.htaCompatible);
-  const [collectives, rpcs, ops] = [new CollectiveSink(), new RpcSink(), new OpSumsSink()];
-  const sinks = [collectives, rpcs, ...headline.all, ops];
+  const [collectives, rpcs, ops] = [new CollectiveSink(headline.parts), new RpcSink(), new OpSumsSink()];
+  const sinks = [...headline.all, collectives, rpcs, ops];
   const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
   const { summary: gpu } = headline.gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {

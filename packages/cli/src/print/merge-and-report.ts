@@ -38,6 +38,7 @@ export async function mergeAndReport(
     },
     lane: () => {},
     event: () => {},
+    endSlice: () => {},
     end: () => {},
   };
   const progress = showProgress('merging');

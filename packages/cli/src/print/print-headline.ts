@@ -3,7 +3,7 @@
 
 import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
 import { type Finding, hangs, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
-import { type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
+import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
 import type { RunReport } from './print-summary.ts';
@@ -15,15 +15,17 @@ interface Stated extends Pick<ViewFinding, 'kind' | 'severity'> {
 /** What a merge must be observed by for the statement and for the findings about slow steps. */
 export class HeadlineSinks {
   readonly gpus: GpuSink;
-  readonly openWork = new OpenWorkSink();
+  /** The first of `all`: further sinks may share it. */
+  readonly parts = new CollectiveParts();
+  readonly openWork = new OpenWorkSink(this.parts);
   readonly all: readonly TraceSink[];
-  readonly #steps = new RunBlameSink();
+  readonly #steps = new RunBlameSink({ parts: this.parts });
   readonly #devices: GpuBlameSink;
 
   constructor(htaCompatible = false) {
     this.gpus = new GpuSink({ htaCompatible });
-    this.#devices = new GpuBlameSink(this.gpus);
-    this.all = [this.openWork, this.#steps, this.gpus, this.#devices];
+    this.#devices = new GpuBlameSink(this.gpus, this.parts);
+    this.all = [this.parts, this.openWork, this.#steps, this.gpus, this.#devices];
   }
 
   /** After the merge's end. Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */

@@ -102,7 +102,7 @@ describe('one collective', () => {
     sink.begin(header);
     for (const rank of [0, 1]) sink.event(eventOf(header, at(rank, rank, undefined)));
     for (const rank of [0, 1]) sink.event({ ...eventOf(header, at(rank, rank, 7)), state: 'close' });
-    sink.end();
+    sink.end([]);
     expect(sink.summary.longest[0]).toMatchObject({ transfer: 6 * ms });
     expect(sink.summary.collectives[0]).toMatchObject({ unfinished: 0 });
   });

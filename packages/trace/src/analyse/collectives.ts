@@ -6,12 +6,13 @@
 //
 // Memory: a line per group and operation, `limits.collectiveLinesMax` of either kind, and `limits.collectiveRecordsMax` single collectives.
 
-import { type Nanos, nanos, type TraceTime } from '@ranktrace/protocol';
-import { CollectiveMatcher, type MatchedCollective, type MatcherBounds } from '../match/collective-matcher.ts';
-import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
+import { collectiveKind, type Nanos, nanos, type TraceTime } from '@ranktrace/protocol';
+import { CollectiveParts } from '../blame/collective-parts.ts';
+import type { MatchedCollective } from '../match/collective-matcher.ts';
+import type { CollectiveTiming } from '../match/collective-timing.ts';
 import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** Quantiles of some values (lengths: ns); accurate to 1 %, exact for up to 256 of them. */
 export interface SpreadSummary {
@@ -135,62 +136,59 @@ interface Line {
 }
 
 export class CollectiveSink implements TraceSink {
-  readonly #matcher: CollectiveMatcher;
+  readonly #parts: CollectiveParts;
+  readonly #ownsParts: boolean;
   readonly #collectives = new Map<string, Line>();
   readonly #sends = new Map<string, Line>();
   readonly #longest: { readonly total: number; readonly record: CollectiveRecord }[] = [];
   #processes: ReadonlyMap<number, TraceProcess> = new Map();
-  #added = 0;
   #leftOut = 0;
   #rankLines = 0;
 
-  constructor(bounds: MatcherBounds = {}) {
-    this.#matcher = new CollectiveMatcher((matched) => this.#count(matched), bounds);
+  /** `parts`: collectives of the same merge; default its own. */
+  constructor(parts?: CollectiveParts) {
+    this.#parts = parts ?? new CollectiveParts();
+    this.#ownsParts = parts === undefined;
+    this.#parts.listen({ onMatched: (matched, timing) => this.#count(matched, timing) });
   }
 
-  begin({ processes }: TraceHeader): void {
-    this.#processes = new Map(processes.map((process) => [process.index, process]));
+  begin(header: TraceHeader): void {
+    if (this.#ownsParts) this.#parts.begin(header);
+    this.#processes = new Map(header.processes.map((process) => [process.index, process]));
   }
 
   lane(): void {}
 
   event(event: TraceEvent): void {
-    if (event.kind !== 'collective') return;
-    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
-    const { index: member, rank } = lane.process;
-    if (state === 'close') {
-      this.#matcher.close(member, group, sequence, peer, op, start + length);
-      return;
-    }
-    this.#added++;
-    const exit = state === 'whole' ? start + length : undefined;
-    this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
+    if (this.#ownsParts) this.#parts.event(event);
   }
 
-  end(): void {
-    this.#matcher.end();
+  endSlice(): void {
+    if (this.#ownsParts) this.#parts.endSlice();
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    if (this.#ownsParts) this.#parts.end(totals);
   }
 
   get summary(): CollectiveSummary {
     const byWaiting = (lines: ReadonlyMap<string, Line>): Line[] => [...lines.values()].sort((a, b) => b.waiting - a.waiting);
-    const { duplicates, overflow } = this.#matcher;
     return {
       collectives: byWaiting(this.#collectives).map(collectiveLine),
       sends: byWaiting(this.#sends).map(sendLine),
       leftOut: this.#leftOut,
       longest: this.#longest.map(({ record }) => record),
-      parts: { added: this.#added, duplicates, overflow },
+      parts: this.#parts.counts,
     };
   }
 
-  #count(matched: MatchedCollective): void {
+  #count(matched: MatchedCollective, timing: CollectiveTiming | undefined): void {
     const { parts, missing, pair } = matched;
-    const timing = collectiveTiming(matched, (member) => this.#processes.get(member));
-    const line = this.#lineOf(matched, timing);
+    const line = this.#lineOf(matched);
     const { counts } = line;
     line.ranks = Math.max(line.ranks, parts.length + missing.length);
     if (parts.some(({ exit }) => exit === undefined)) counts.unfinished++;
-    if (missing.length > 0 || (pair !== undefined && parts.length < 2)) this.#countIncomplete(line, matched);
+    if (timing === undefined || (pair !== undefined && parts.length < 2)) this.#countIncomplete(line, matched);
     else {
       counts.count++;
       for (const { bytes } of parts) counts.bytes += bytes;
@@ -236,9 +234,9 @@ export class CollectiveSink implements TraceSink {
     this.#keepRecord(total, matched, timing);
   }
 
-  #lineOf({ group, op: called, pair }: MatchedCollective, { kind }: CollectiveTiming): Line {
+  #lineOf({ group, op: called, pair }: MatchedCollective): Line {
     const lines = pair === undefined ? this.#collectives : this.#sends;
-    const op = kind ?? called;
+    const op = pair === undefined ? (collectiveKind(called) ?? called) : 'send';
     const key = pair === undefined ? `${op.length} ${op} ${group}` : `${pair[0]} ${pair[1]} ${group}`;
     const line = lines.get(key);
     if (line !== undefined) return line;

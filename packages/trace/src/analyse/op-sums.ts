@@ -226,6 +226,8 @@ export class OpSumsSink implements TraceSink {
     stack.push(start + length, rank.add(name, opCategories.has(category), start, length), name);
   }
 
+  endSlice(): void {}
+
   end(): void {}
 
   /** Processes in order of rank. */

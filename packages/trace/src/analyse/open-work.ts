@@ -136,6 +136,10 @@ export class OpenWorkSink implements TraceSink {
     else if (event.state === 'close') this.#close(life, event);
   }
 
+  endSlice(): void {
+    if (this.#ownsParts) this.#parts.endSlice();
+  }
+
   end(totals: readonly ProcessTotals[]): void {
     if (this.#ownsParts) this.#parts.end(totals);
   }

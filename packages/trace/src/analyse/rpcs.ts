@@ -16,6 +16,7 @@ import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type Rp
 import { epsilonOf } from '../model/epsilon.ts';
 import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
+import { SliceQueue } from '../model/slice-queue.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { serviceKey } from '../zipkin/zipkin-source.ts';
 
@@ -97,6 +98,11 @@ const nobody: RpcParty = { name: '', rank: undefined };
 
 export class RpcSink implements TraceSink {
   readonly #matcher: RpcMatcher;
+  readonly #toMatch = new SliceQueue<{ readonly half: RpcHalf; readonly isClose: boolean }>(({ half, isClose }, time) => {
+    this.#matcher.advance(time);
+    if (isClose) this.#matcher.close(half);
+    else this.#matcher.add(half);
+  });
   readonly #routes = new Map<string, Route>();
   /** Keys of routes that found no room; at most as many as there are places. */
   readonly #leftOut = new Set<string>();
@@ -106,8 +112,9 @@ export class RpcSink implements TraceSink {
     this.#matcher = new RpcMatcher((rpc) => this.#count(rpc), options);
   }
 
-  begin({ processes }: TraceHeader): void {
-    this.#processes = new Map(processes.map((process) => [process.index, process]));
+  begin(header: TraceHeader): void {
+    this.#toMatch.begin(header);
+    this.#processes = new Map(header.processes.map((process) => [process.index, process]));
   }
 
   lane(): void {}
@@ -115,9 +122,12 @@ export class RpcSink implements TraceSink {
   event(event: TraceEvent): void {
     if (event.kind !== 'rpc' || (event.side !== 'client' && event.side !== 'server')) return;
     const half = rpcHalfOf(event);
-    this.#matcher.advance(event.state === 'close' ? (half.end as number) : half.start);
-    if (event.state === 'close') this.#matcher.close(half);
-    else this.#matcher.add(half);
+    const isClose = event.state === 'close';
+    this.#toMatch.add(isClose ? (half.end as number) : half.start, { half, isClose });
+  }
+
+  endSlice(): void {
+    this.#toMatch.endSlice();
   }
 
   end(): void {

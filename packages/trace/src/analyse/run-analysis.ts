@@ -135,6 +135,11 @@ export class RunAnalysisSink implements TraceSink {
     if (kind === 'collective') this.#deviceBlame.event(event);
   }
 
+  endSlice(): void {
+    this.#parts.endSlice();
+    this.#rpcs.endSlice();
+  }
+
   end(totals: readonly ProcessTotals[]): void {
     this.#totals = totals;
     this.#all.end(totals);

@@ -57,6 +57,10 @@ export class WaitingSink implements TraceSink {
     if (this.#ownsParts) this.#parts.event(event);
   }
 
+  endSlice(): void {
+    if (this.#ownsParts) this.#parts.endSlice();
+  }
+
   end(totals: readonly ProcessTotals[]): void {
     if (this.#ownsParts) this.#parts.end(totals);
   }

@@ -7,9 +7,10 @@
 // A sink that is given none has one of its own, and passes its events on to it.
 
 import { pairOf } from '@ranktrace/protocol';
-import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
+import { type AddedPart, CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
 import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
 import { argumentOf } from '../model/event-arguments.ts';
+import { SliceQueue } from '../model/slice-queue.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import { meetingOf } from './meeting-of.ts';
@@ -22,10 +23,11 @@ export interface PartsListener {
   readonly onEnding?: (totals: readonly ProcessTotals[]) => void;
 }
 
-type Part = RawCollective & CollectivePart;
+type Part = RawCollective & CollectivePart & Pick<AddedPart, 'group' | 'sequence' | 'peer'>;
 
 export class CollectiveParts implements TraceSink {
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
+  readonly #toMatch = new SliceQueue<Part>((part) => this.#matcher.add(part, part));
   readonly #processes = new Map<number, TraceProcess>();
   readonly #listeners: PartsListener[] = [];
   /** Parts that came without their end. */
@@ -35,13 +37,16 @@ export class CollectiveParts implements TraceSink {
   /** Sends by `from to`. */
   readonly #sends = new Set<string>();
   #worldSize = 0;
+  #added = 0;
   #part: Part | undefined;
 
   listen(listener: PartsListener): void {
     this.#listeners.push(listener);
   }
 
-  begin({ processes, worldSize }: TraceHeader): void {
+  begin(header: TraceHeader): void {
+    const { processes, worldSize } = header;
+    this.#toMatch.begin(header);
     this.#worldSize = worldSize;
     for (const process of processes) this.#processes.set(process.index, process);
   }
@@ -63,10 +68,15 @@ export class CollectiveParts implements TraceSink {
     }
     const exit = state === 'open' ? undefined : start + length;
     const about = { lane: lane.index, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined, size: sizeOf(event) };
-    const part: Part = { member, rank, op, bytes, entry: start, exit, ...about };
+    const part: Part = { member, rank, op, group, sequence, peer, bytes, entry: start, exit, ...about };
     if (exit === undefined) this.#keepOpen(key, part);
     this.#part = part;
-    this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit }, part);
+    this.#added++;
+    this.#toMatch.add(start, part);
+  }
+
+  endSlice(): void {
+    this.#toMatch.endSlice();
   }
 
   end(totals: readonly ProcessTotals[]): void {
@@ -77,6 +87,12 @@ export class CollectiveParts implements TraceSink {
   /** The part that began with the last event; undefined where that was none. */
   get part(): RawCollective | undefined {
     return this.#part;
+  }
+
+  /** Parts that came, and those of them that no match has: recorded twice, or too many waiting at once. */
+  get counts(): { readonly added: number; readonly duplicates: number; readonly overflow: number } {
+    const { duplicates, overflow } = this.#matcher;
+    return { added: this.#added, duplicates, overflow };
   }
 
   /** A matcher with all that is pending; what is added to it changes nothing here. */

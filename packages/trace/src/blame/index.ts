@@ -4,6 +4,7 @@ export { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 export type { BlameWindow, StepRange } from './blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './breakdown.ts';
+export { CollectiveParts } from './collective-parts.ts';
 export { costText, findingCostOf } from './fault-cost.ts';
 export { type RunBlame, RunBlameSink, type RunFinding } from './run-blame-sink.ts';
 export { slowOps } from './slow-ops.ts';

@@ -105,6 +105,10 @@ export class RunBlameSink implements TraceSink {
     this.#steps.event(event);
   }
 
+  endSlice(): void {
+    this.#steps.endSlice();
+  }
+
   end(_totals: readonly ProcessTotals[]): void {
     this.#steps.end();
   }

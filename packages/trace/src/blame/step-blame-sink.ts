@@ -76,8 +76,8 @@ export class StepBlameSink implements TraceSink {
   readonly #byIndex: (Process | undefined)[] = [];
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
-  /** Names of phases, in order of first appearance. */
-  readonly #phases = new Set<string>();
+  /** Names of phases, each with its earliest place: the end of its step, and its place among the step's phases. */
+  readonly #phases = new Map<string, { end: number; place: number }>();
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
@@ -135,6 +135,10 @@ export class StepBlameSink implements TraceSink {
     else if (event.kind === 'collective') this.#collective(process, event);
     else if (event.kind === 'step') this.#step(process, event);
     else if (event.kind === 'counter' && event.name === cpuWaitCounter) this.#cpuWait(process, event);
+  }
+
+  endSlice(): void {
+    if (this.#ownsParts) this.#parts.endSlice();
   }
 
   end(): void {
@@ -232,7 +236,7 @@ export class StepBlameSink implements TraceSink {
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
     const end = start + length;
-    for (const name of phases?.keys() ?? []) if (this.#phases.size < limits.blamePhasesMax) this.#phases.add(name);
+    if (phases !== undefined) this.#learn(phases, end);
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
@@ -256,6 +260,25 @@ export class StepBlameSink implements TraceSink {
       collectives,
       ops: process.ops.take(end, placed, this.#opNames),
     });
+  }
+
+  #learn(phases: ReadonlyMap<string, number>, end: number): void {
+    let place = 0;
+    for (const name of phases.keys()) {
+      const known = this.#phases.get(name);
+      if (known === undefined) {
+        if (this.#phases.size < limits.blamePhasesMax) this.#phases.set(name, { end, place });
+      } else if (end < known.end) {
+        known.end = end;
+        known.place = place;
+      }
+      place++;
+    }
+  }
+
+  /** In order of first appearance on any rank. */
+  get #phaseNames(): string[] {
+    return [...this.#phases].sort(([, a], [, b]) => a.end - b.end || a.place - b.place).map(([name]) => name);
   }
 
   /** Time in phases that wait. */
@@ -296,7 +319,7 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits, known: this.#cutSteps });
+    const window = yield* cutWindow(processes, this.#phaseNames, raw, { groups: this.#parts.groups, cpuWaits, known: this.#cutSteps });
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 

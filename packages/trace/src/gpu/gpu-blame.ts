@@ -75,6 +75,10 @@ export class GpuBlameSink implements TraceSink {
     this.#names.set(raw, `${event.name} ${event.group} ${event.bytes}`);
   }
 
+  endSlice(): void {
+    if (this.#ownsParts) this.#parts.endSlice();
+  }
+
   end(totals: readonly ProcessTotals[]): void {
     if (this.#ownsParts) this.#parts.end(totals);
   }

@@ -47,6 +47,8 @@ export class GpuSink implements TraceSink {
     this.#record.event(event);
   }
 
+  endSlice(): void {}
+
   end(_totals: readonly ProcessTotals[]): void {}
 
   /** The columns that the summary is made of. */

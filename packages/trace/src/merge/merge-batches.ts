@@ -78,6 +78,15 @@ class Run implements BatchRows {
     this.key = onAxis(this.clock, this.keys[this.row] as number);
   }
 
+  /** Trace time of the row that `count` rows of one slice leave over; ∞ where there are no more rows. */
+  keyAfter(count: number): number {
+    const index = this.index + count;
+    if (index >= this.end) return Number.POSITIVE_INFINITY;
+    const key = onAxis(this.clock, this.keys[this.order === undefined ? index : (this.order[index] as number)] as number);
+    // Rows of one time stay together.
+    return key > this.key ? key : Number.POSITIVE_INFINITY;
+  }
+
   /** Rows of the run before a time of the trace. */
   countBelow(time: number): number {
     const { index } = this;
@@ -116,13 +125,18 @@ interface Member {
   argumentsLeftOut: number;
   /** Emitted events of all runs that have ended. */
   readonly counts: Record<TraceEvent['kind'], number>;
+  /** Its runs: its own where events go out in slices, else those of all. */
+  readonly heap: RunHeap<Run>;
 }
 
 const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
 /** State of a `close` row that has nothing left to write, because its `open` row was emitted whole. */
 const spent = 255;
 /** Events and their arguments written in one go: few enough that little output waits in memory. */
-const eventsPerSlice = 4096;
+const eventsPerTurn = 4096;
+/** Most rows of one table of a process that one slice may hold, and most steps: ranks are not further apart than that. */
+const rowsPerSlice = 512;
+const stepsPerSlice = 32;
 
 export class BatchMerger {
   readonly #sink: TraceSink;
@@ -130,6 +144,9 @@ export class BatchMerger {
   /** Per member: trace time before which nothing will come. */
   readonly #horizons = new Horizons();
   readonly #heap = new RunHeap<Run>(isAhead);
+  readonly #inSlices: boolean;
+  /** Batches pushed since events went out last. */
+  #pushed = 0;
   readonly #reader = new EventReader();
   readonly #names = new CanonicalNames();
   readonly #signatures = new Signatures();
@@ -141,6 +158,7 @@ export class BatchMerger {
 
   constructor(sink: TraceSink) {
     this.#sink = sink;
+    this.#inSlices = sink.endSlice !== undefined;
   }
 
   /**
@@ -161,6 +179,7 @@ export class BatchMerger {
       crowded: 0,
       argumentsLeftOut: 0,
       counts: { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
+      heap: this.#inSlices ? new RunHeap<Run>(isAhead) : this.#heap,
     });
     return this.#horizons.add();
   }
@@ -184,6 +203,7 @@ export class BatchMerger {
     this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
     this.#horizons.set(index, Math.max(this.#horizons.of(index), member.clock.toTrace(since)));
+    this.#pushed++;
   }
 
   /** Ends this member: nothing more of it will come. */
@@ -195,22 +215,38 @@ export class BatchMerger {
   /** Writes every event that no later one can precede; yields every few thousand, as a small batch may release a great many. */
   *advance(): Generator<void, void> {
     const waitingMax = Math.max(limits.mergeRowsWaitingMax, limits.mergeRowsWaitingPerRankMax * this.#members.length);
-    if (this.#waiting <= waitingMax) {
-      const horizon = this.#horizons.least;
-      while (this.#writeSlice(horizon, eventsPerSlice)) yield;
-      this.#horizon = Math.max(this.#horizon, horizon);
-      return;
-    }
+    const isFull = this.#waiting > waitingMax;
     // Watermarks that do not move would keep everything in memory: emit half of the maximum; rows that come before it are late.
-    for (let rest = waitingMax / 2; this.#waiting > rest; ) {
-      if (!this.#writeSlice(Number.POSITIVE_INFINITY, Math.min(eventsPerSlice, this.#waiting - rest))) return;
+    const [horizon, rest] = isFull ? [Number.POSITIVE_INFINITY, waitingMax / 2] : [this.#horizons.least, 0];
+    if (this.#inSlices) yield* this.#writeSlices(horizon, rest);
+    else while (this.#waiting > rest && this.#write(this.#heap, horizon, Math.min(eventsPerTurn, this.#waiting - rest))) yield;
+    if (!isFull && !this.#inSlices) this.#horizon = Math.max(this.#horizon, horizon);
+  }
+
+  /** Writes slice by slice until no more than `rest` rows wait. */
+  *#writeSlices(horizon: number, rest: number): Generator<void, void> {
+    // A horizon that has moved little would cut slices of a few events.
+    if (horizon !== Number.POSITIVE_INFINITY && this.#pushed < this.#members.length) return;
+    this.#pushed = 0;
+    for (let until = this.#horizon; until < horizon && this.#waiting > rest; ) {
+      until = Math.min(horizon, this.#sliceEnd());
+      for (const { heap } of this.#members) while (this.#write(heap, until, eventsPerTurn)) yield;
+      this.#horizon = Math.max(this.#horizon, until);
+      this.#sink.endSlice?.();
       yield;
     }
   }
 
-  /** Writes at most `count` events and arguments before the horizon; true where more of them are left. */
-  #writeSlice(horizon: number, count: number): boolean {
-    const heap = this.#heap;
+  /** The latest time up to which no process has too many rows for one slice. */
+  #sliceEnd(): number {
+    let end = Number.POSITIVE_INFINITY;
+    for (const { heap } of this.#members)
+      for (const run of heap.runs) end = Math.min(end, run.keyAfter(run.table === 'steps' ? stepsPerSlice : rowsPerSlice));
+    return end;
+  }
+
+  /** Writes at most `count` events and arguments of `heap` before the horizon; true where more of them are left. */
+  #write(heap: RunHeap<Run>, horizon: number, count: number): boolean {
     let left = count;
     let reached = this.#horizon;
     let run = heap.first;
@@ -231,7 +267,7 @@ export class BatchMerger {
       }
       run = heap.first;
     }
-    this.#horizon = Math.max(this.#horizon, reached);
+    if (!this.#inSlices) this.#horizon = Math.max(this.#horizon, reached);
     return run !== undefined && run.key < horizon;
   }
 
@@ -308,7 +344,7 @@ export class BatchMerger {
       const run = new Run(rows, { member, keys, order, serial: this.#serial++, index: from, end });
       from = end;
       if (run.key < this.#horizon) member.late += run.countBelow(this.#horizon);
-      this.#heap.push(run);
+      member.heap.push(run);
     }
   }
 

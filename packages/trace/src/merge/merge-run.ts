@@ -28,7 +28,14 @@ export function* mergeAligned(
   const merger = new BatchMerger(sink);
   const processes = surveys.map((survey, index) => processOf(survey, index, clockAt(index).model.alignment));
   const first = surveys[0]?.header;
-  sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes, clockConflicts: conflicts });
+  sink.begin({
+    run: first?.run ?? '',
+    worldSize: first?.worldSize ?? 0,
+    unixEpoch,
+    processes,
+    clockConflicts: conflicts,
+    ...(sink.endSlice && { inSlices: true }),
+  });
   for (const [index, process] of processes.entries()) merger.add(process, clockAt(index).clock, (surveys[index] as Survey).heldBack > 0);
   const read = new Uint32Array(surveys.length);
   for (let index = merger.slowest; index !== undefined; index = merger.slowest) {

@@ -29,6 +29,11 @@ export class RunHeap<Run extends KeyedRun> {
     return Math.min(this.#keys[1] as number, this.#keys[2] as number);
   }
 
+  /** All runs, in no order. */
+  get runs(): readonly Run[] {
+    return this.#runs;
+  }
+
   push(run: Run): void {
     const { key } = run;
     let at = this.#runs.length;

@@ -19,5 +19,10 @@ export function teeSink(...sinks: readonly TraceSink[]): TraceSink {
     end: (totals) => {
       for (const sink of sinks) sink.end(totals);
     },
+    ...(sinks.every(({ endSlice }) => endSlice !== undefined) && {
+      endSlice: () => {
+        for (const sink of sinks) sink.endSlice?.();
+      },
+    }),
   };
 }

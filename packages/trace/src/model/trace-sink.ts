@@ -13,6 +13,8 @@ export interface TraceHeader {
   readonly processes: readonly TraceProcess[];
   /** Contradictions between clocks. Absent: none. */
   readonly clockConflicts?: readonly ClockConflictAt[];
+  /** Events come in slices, as `TraceSink.endSlice` says. Absent: all of them by time. */
+  readonly inSlices?: true;
 }
 
 /** Messages that no correction of clocks can put in order: some of them are shown reversed. */
@@ -186,6 +188,11 @@ export interface TraceSink {
   /** Announces a lane, before the first event on it. */
   lane(lane: TraceLane): void;
   event(event: TraceEvent): void;
+  /**
+   * A sink with this method may get events in slices of time, if the header says so: within one, all events of a process come before those of the next,
+   * each process's by time. Called after each slice.
+   */
+  endSlice?(): void;
   end(totals: readonly ProcessTotals[]): void;
 }
 

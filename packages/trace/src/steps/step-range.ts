@@ -34,6 +34,8 @@ export class StepTimesSink implements TraceSink {
     this.times.set(index, { from: Math.min(from, start), until: Math.max(until, start + length) });
   }
 
+  endSlice(): void {}
+
   end(): void {}
 }
 
@@ -41,10 +43,13 @@ export class StepTimesSink implements TraceSink {
 export class StepRangeSink implements TraceSink {
   readonly #times: StepTimesSink['times'];
   readonly #sink: TraceSink;
+  /** Absent where `sink` has none. */
+  readonly endSlice?: () => void;
 
   constructor(times: StepTimesSink['times'], sink: TraceSink) {
     this.#times = times;
     this.#sink = sink;
+    if (sink.endSlice !== undefined) this.endSlice = () => sink.endSlice?.();
   }
 
   begin(header: TraceHeader): void {

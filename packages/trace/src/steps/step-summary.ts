@@ -80,6 +80,8 @@ export class StepSummarySink implements TraceSink {
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
   }
 
+  endSlice(): void {}
+
   end(): void {}
 
   /** Whether a rank has ended this step, or it is among those evicted. */

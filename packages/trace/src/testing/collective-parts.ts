@@ -42,7 +42,7 @@ export function summaryOf(header: TraceHeader, parts: readonly Part[]): Collecti
   const sink = new CollectiveSink();
   sink.begin(header);
   for (const part of [...parts].sort((a, b) => a.entry - b.entry)) sink.event(eventOf(header, part));
-  sink.end();
+  sink.end([]);
   return sink.summary;
 }
 

@@ -45,6 +45,10 @@ export class ReportDataSink implements TraceSink {
     this.#analysis.event(event);
   }
 
+  endSlice(): void {
+    this.#analysis.endSlice();
+  }
+
   end(totals: readonly ProcessTotals[]): void {
     this.#totals = totals;
     this.#analysis.end(totals);

@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'vitest';
+import { someSeeds } from '../../../../test/setup/seeds.ts';
+import { CollectiveSink } from '../analyse/collectives.ts';
+import { OpenWorkSink } from '../analyse/open-work.ts';
+import { RpcSink } from '../analyse/rpcs.ts';
+import { type RunAnalysis, RunAnalysisSink } from '../analyse/run-analysis.ts';
+import type { BatchSource } from '../model/batch-source.ts';
+import { teeSink } from '../model/tee-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import { StepSummarySink } from '../steps/step-summary.ts';
+import { gpuJob } from '../testing/gpu-job.ts';
+import { readKineto } from '../torch/kineto-reader.ts';
+import { kinetoSources } from '../torch/kineto-source.ts';
+import { mergeRun } from './merge-run.ts';
+
+interface Line {
+  readonly rank: number;
+  readonly kind: TraceEvent['kind'];
+  /** Time that the merge orders it by, ns. */
+  readonly time: number;
+  readonly text: string;
+}
+
+const nothing = (): TraceSink => ({ begin: () => {}, lane: () => {}, event: () => {}, end: () => {} });
+
+/** Keeps all events; `slices`: where each slice begins. */
+class Lines implements TraceSink {
+  readonly lines: Line[] = [];
+  readonly slices: number[] = [0];
+  header: TraceHeader | undefined;
+  totals: readonly ProcessTotals[] = [];
+
+  begin(header: TraceHeader): void {
+    this.header = header;
+  }
+
+  lane(): void {}
+
+  event({ lane, kind, state, start, length, name }: TraceEvent): void {
+    const { rank } = lane.process;
+    const time = kind === 'step' || state === 'close' ? start + length : start;
+    this.lines.push({ rank, kind, time, text: `${rank} ${lane.name} ${kind} ${state} ${name} ${start} ${length}` });
+  }
+
+  endSlice(): void {
+    this.slices.push(this.lines.length);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    this.totals = totals;
+  }
+}
+
+const countsOf = ({ totals }: Lines): object[] => totals.map(({ counts, late, crowded }) => ({ counts, late, crowded }));
+
+const run = (sources: readonly BatchSource[], sink: TraceSink): void => {
+  for (const _ of mergeRun(sources, sink));
+};
+
+/** Hosts with clocks of their own, remote calls, and groups of two ranks. */
+const cluster = (options: ClusterOptions) =>
+  simulatedCluster({ ranks: 8, hosts: 3, seconds: 3, stepMs: 20, tensorParallel: 2, ...options });
+
+const clusters: readonly (readonly [string, ClusterOptions])[] = [
+  ['sound', {}],
+  ['with losses', { lost: 0.05 }],
+  ['with a pipeline', { pipeline: 2 }],
+  ['with a clock that jumps', { clockSteps: [{ host: 1, seconds: 1, micros: 30_000 }] }],
+  ['with a straggler', { stragglers: [{ rank: 3, phase: 'forward', ms: 4 }] }],
+];
+
+describe.each(clusters)('a cluster %s, in slices', (_, options) => {
+  it.each(someSeeds([1, 7]))('has the events of each rank in their order, and none before its slice (seed %i)', (seed) => {
+    const byTime = new Lines();
+    const inSlices = new Lines();
+    run(cluster({ ...options, seed }).sources, teeSink(byTime, nothing()));
+    run(cluster({ ...options, seed }).sources, inSlices);
+    expect(byTime.header?.inSlices).toBeUndefined();
+    expect(byTime.slices).toEqual([0]);
+    expect(inSlices.header?.inSlices).toBe(true);
+    expect(countsOf(inSlices)).toEqual(countsOf(byTime));
+    for (let rank = 0; rank < 8; rank++) {
+      const of = ({ lines }: Lines): string[] => lines.filter((line) => line.rank === rank).map(({ text }) => text);
+      expect(of(inSlices)).toEqual(of(byTime));
+    }
+    const { lines, slices } = inSlices;
+    expect(slices.at(-1)).toBe(lines.length);
+    // Far fewer than there are events: that is what slices are for.
+    expect(slices.length).toBeLessThan(lines.length / 8 / 8);
+    let before = Number.NEGATIVE_INFINITY;
+    for (const [at, from] of slices.entries()) {
+      const slice = lines.slice(from, slices[at + 1]);
+      const turns = slice.filter(({ rank }, place) => rank !== slice[place - 1]?.rank).map(({ rank }) => rank);
+      expect(turns).toEqual([...new Set(turns)]);
+      for (const { time } of slice) expect(time).toBeGreaterThanOrEqual(before);
+      before = slice.reduce((latest, { time }) => Math.max(latest, time), before);
+      for (const rank of turns) {
+        expect(slice.filter((line) => line.rank === rank && line.kind === 'step').length).toBeLessThanOrEqual(2 * 32);
+      }
+    }
+  });
+
+  it.each(someSeeds([3]))('is analysed as by time (seed %i)', (seed) => {
+    expectSameAnalysis(() => cluster({ ...options, seed }).sources);
+  });
+});
+
+it.each(someSeeds([1, 7]))('of spans longer than a few batches, more are whole than by time, and all are there (seed %i)', (seed) => {
+  const [byTime, inSlices] = [new Lines(), new Lines()];
+  const options = { seed, flushMs: 50 };
+  run(cluster(options).sources, teeSink(byTime, nothing()));
+  run(cluster(options).sources, inSlices);
+  const ended = ({ lines }: Lines): string[] =>
+    lines.flatMap(({ text }) => (text.includes(' open ') ? [] : [text.replace(' close ', ' whole ')])).sort();
+  expect(ended(inSlices)).toEqual(ended(byTime));
+  expect(countsOf(inSlices)).toEqual(countsOf(byTime));
+  expect(inSlices.lines.length).toBeLessThanOrEqual(byTime.lines.length);
+});
+
+it.each(someSeeds([1, 2, 3]))('a job on GPUs is analysed as by time (seed %i)', (seed) => {
+  expectSameAnalysis(() => {
+    const { files } = gpuJob({ seed, ranks: 4 });
+    return kinetoSources(
+      files.map((file, rank) => {
+        const table = readKineto(Buffer.from(file.text), { keep: 'all' });
+        return { run: 'job', rank, worldSize: files.length, files: [{ name: file.name, table }] };
+      }),
+    );
+  });
+});
+
+/** Every analysis, also those that `report` has beside the page's. */
+class All implements TraceSink {
+  readonly #analysis = new RunAnalysisSink({});
+  readonly #others = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new StepSummarySink()] as const;
+  readonly all: TraceSink = teeSink(this.#analysis, ...this.#others);
+
+  begin(header: TraceHeader): void {
+    this.all.begin(header);
+  }
+
+  lane(lane: Parameters<TraceSink['lane']>[0]): void {
+    this.all.lane(lane);
+  }
+
+  event(event: TraceEvent): void {
+    this.all.event(event);
+  }
+
+  endSlice(): void {
+    this.all.endSlice?.();
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    this.all.end(totals);
+  }
+
+  get answers(): object {
+    const analysis: RunAnalysis = this.#analysis.analysis;
+    const { profiles, measures: _, path, ...shown } = analysis;
+    // Spans have numbers of names beside, in the order in which these came.
+    const segments = path?.segments.map(({ span: { isWork, start, end }, ...segment }) => ({ ...segment, span: { isWork, start, end } }));
+    return { ...shown, path: { ...path, segments }, profile: profiles?.of(), others: this.#others.map(({ summary }) => summary) };
+  }
+}
+
+function expectSameAnalysis(sources: () => readonly BatchSource[]): void {
+  const [byTime, inSlices] = [new All(), new All()];
+  run(sources(), teeSink(byTime, nothing()));
+  run(sources(), inSlices);
+  expect(inSlices.answers).toEqual(byTime.answers);
+}
