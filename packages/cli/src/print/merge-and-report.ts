@@ -38,7 +38,7 @@ export async function mergeAndReport(
     },
     lane: () => {},
     event: () => {},
-    endSlice: () => {},
+    endStretch: () => {},
     end: () => {},
   };
   const progress = showProgress('merging');

@@ -163,8 +163,8 @@ export class CollectiveSink implements TraceSink {
     if (this.#ownsParts) this.#parts.event(event);
   }
 
-  endSlice(): void {
-    if (this.#ownsParts) this.#parts.endSlice();
+  endStretch(): void {
+    if (this.#ownsParts) this.#parts.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -226,7 +226,7 @@ export class OpSumsSink implements TraceSink {
     stack.push(start + length, rank.add(name, opCategories.has(category), start, length), name);
   }
 
-  endSlice(): void {}
+  endStretch(): void {}
 
   end(): void {}
 

@@ -136,8 +136,8 @@ export class OpenWorkSink implements TraceSink {
     else if (event.state === 'close') this.#close(life, event);
   }
 
-  endSlice(): void {
-    if (this.#ownsParts) this.#parts.endSlice();
+  endStretch(): void {
+    if (this.#ownsParts) this.#parts.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -16,7 +16,7 @@ import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type Rp
 import { epsilonOf } from '../model/epsilon.ts';
 import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
-import { SliceQueue } from '../model/slice-queue.ts';
+import { StretchQueue } from '../model/stretch-queue.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { serviceKey } from '../zipkin/zipkin-source.ts';
 
@@ -98,7 +98,7 @@ const nobody: RpcParty = { name: '', rank: undefined };
 
 export class RpcSink implements TraceSink {
   readonly #matcher: RpcMatcher;
-  readonly #toMatch = new SliceQueue<{ readonly half: RpcHalf; readonly isClose: boolean }>(({ half, isClose }, time) => {
+  readonly #toMatch = new StretchQueue<{ readonly half: RpcHalf; readonly isClose: boolean }>(({ half, isClose }, time) => {
     this.#matcher.advance(time);
     if (isClose) this.#matcher.close(half);
     else this.#matcher.add(half);
@@ -126,8 +126,8 @@ export class RpcSink implements TraceSink {
     this.#toMatch.add(isClose ? (half.end as number) : half.start, { half, isClose });
   }
 
-  endSlice(): void {
-    this.#toMatch.endSlice();
+  endStretch(): void {
+    this.#toMatch.endStretch();
   }
 
   end(): void {

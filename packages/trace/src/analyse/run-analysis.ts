@@ -135,9 +135,9 @@ export class RunAnalysisSink implements TraceSink {
     if (kind === 'collective') this.#deviceBlame.event(event);
   }
 
-  endSlice(): void {
-    this.#parts.endSlice();
-    this.#rpcs.endSlice();
+  endStretch(): void {
+    this.#parts.endStretch();
+    this.#rpcs.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

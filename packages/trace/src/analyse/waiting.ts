@@ -57,8 +57,8 @@ export class WaitingSink implements TraceSink {
     if (this.#ownsParts) this.#parts.event(event);
   }
 
-  endSlice(): void {
-    if (this.#ownsParts) this.#parts.endSlice();
+  endStretch(): void {
+    if (this.#ownsParts) this.#parts.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -10,7 +10,7 @@ import { pairOf } from '@ranktrace/protocol';
 import { type AddedPart, CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
 import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
 import { argumentOf } from '../model/event-arguments.ts';
-import { SliceQueue } from '../model/slice-queue.ts';
+import { StretchQueue } from '../model/stretch-queue.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import { meetingOf } from './meeting-of.ts';
@@ -27,7 +27,7 @@ type Part = RawCollective & CollectivePart & Pick<AddedPart, 'group' | 'sequence
 
 export class CollectiveParts implements TraceSink {
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
-  readonly #toMatch = new SliceQueue<Part>((part) => this.#matcher.add(part, part));
+  readonly #toMatch = new StretchQueue<Part>((part) => this.#matcher.add(part, part));
   readonly #processes = new Map<number, TraceProcess>();
   readonly #listeners: PartsListener[] = [];
   /** Parts that came without their end. */
@@ -75,8 +75,8 @@ export class CollectiveParts implements TraceSink {
     this.#toMatch.add(start, part);
   }
 
-  endSlice(): void {
-    this.#toMatch.endSlice();
+  endStretch(): void {
+    this.#toMatch.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -105,8 +105,8 @@ export class RunBlameSink implements TraceSink {
     this.#steps.event(event);
   }
 
-  endSlice(): void {
-    this.#steps.endSlice();
+  endStretch(): void {
+    this.#steps.endStretch();
   }
 
   end(_totals: readonly ProcessTotals[]): void {

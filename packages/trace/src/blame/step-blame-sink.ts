@@ -137,8 +137,8 @@ export class StepBlameSink implements TraceSink {
     else if (event.kind === 'counter' && event.name === cpuWaitCounter) this.#cpuWait(process, event);
   }
 
-  endSlice(): void {
-    if (this.#ownsParts) this.#parts.endSlice();
+  endStretch(): void {
+    if (this.#ownsParts) this.#parts.endStretch();
   }
 
   end(): void {

@@ -75,8 +75,8 @@ export class GpuBlameSink implements TraceSink {
     this.#names.set(raw, `${event.name} ${event.group} ${event.bytes}`);
   }
 
-  endSlice(): void {
-    if (this.#ownsParts) this.#parts.endSlice();
+  endStretch(): void {
+    if (this.#ownsParts) this.#parts.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -47,7 +47,7 @@ export class GpuSink implements TraceSink {
     this.#record.event(event);
   }
 
-  endSlice(): void {}
+  endStretch(): void {}
 
   end(_totals: readonly ProcessTotals[]): void {}
 

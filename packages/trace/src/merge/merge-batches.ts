@@ -9,93 +9,26 @@
 // rank's horizon: memory holds two or three batches a rank, however long the run. A span that was open at one flush is mostly
 // closed by the next, and is then emitted whole. Batches may overlap: held-back detail lies beside the summaries of its time.
 //
-// Keys: spans by start, `close` rows and steps by their end (the time when they are known). An event that comes after the merger has passed its
-// time is written at once and counted `late`.
+// An event that comes after the merger has passed its time is written at once and counted `late`.
 // Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
+//
+// A sink may take events in stretches of time, rank by rank (`TraceSink.endStretch`). Each rank then has a heap of its own, and what the merger and
+// its sinks hold for a rank stays in the processor's cache: by time, most events of 64 ranks find theirs gone.
+// Invariant: a process's events, and their order, are those of the merge by time, but that a span may have got its end in between.
 
-import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
-import { onAxis, type RankClock } from '../align/clock-model.ts';
+import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName } from '@ranktrace/protocol';
+import type { RankClock } from '../align/clock-model.ts';
 import { isDeviceKind, type LanePlace, Lanes } from '../model/lanes.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
-import { type BatchRows, EventReader, type EventTableName, eventTables, kindOfTable, rowsOf } from './event-reader.ts';
+import { EventReader, type EventTableName, eventTables, kindOfTable, rowsOf } from './event-reader.ts';
 import { Horizons } from './horizons.ts';
+import { isAhead, type RowRun, rowRuns, type SpanTableName } from './row-run.ts';
 import { RunHeap } from './run-heap.ts';
 
-type SpanTableName = 'spans' | 'collectives' | 'rpcs';
-
-/** Rows of one table that are emitted one after the other, in order of key. */
-class Run implements BatchRows {
-  readonly batch: Batch;
-  readonly strings: readonly string[];
-  readonly table: EventTableName;
-  readonly columns: BatchRows['columns'];
-  readonly arguments: ArgumentIndex;
-  readonly clock: RankClock;
-  readonly member: Member;
-  /** Each row's key on its rank's clock. */
-  readonly keys: Float64Array;
-  readonly order: Uint32Array | undefined;
-  readonly serial: number;
-  index: number;
-  readonly end: number;
-  /** The row at `index`, and its trace time. */
-  row = 0;
-  key = Number.NaN;
-  /** Events written so far. */
-  emitted = 0;
-  /** The lanes of `track`, found for an earlier row. */
-  track = -1;
-  lanes: Lanes | undefined;
-
-  constructor(
-    { batch, strings, table, columns, arguments: args, clock }: BatchRows,
-    about: Pick<Run, 'member' | 'keys' | 'order' | 'serial' | 'index' | 'end'>,
-  ) {
-    this.batch = batch;
-    this.strings = strings;
-    this.table = table;
-    this.columns = columns;
-    this.arguments = args;
-    this.clock = clock;
-    this.member = about.member;
-    this.keys = about.keys;
-    this.order = about.order;
-    this.serial = about.serial;
-    this.index = about.index;
-    this.end = about.end;
-    this.lanes = undefined;
-    this.moveTo(this.index);
-  }
-
-  /** Takes the row at `index`; behind the last one, none. */
-  moveTo(index: number): void {
-    this.index = index;
-    if (index >= this.end) return;
-    this.row = this.order === undefined ? index : (this.order[index] as number);
-    this.key = onAxis(this.clock, this.keys[this.row] as number);
-  }
-
-  /** Trace time of the row that `count` rows of one slice leave over; ∞ where there are no more rows. */
-  keyAfter(count: number): number {
-    const index = this.index + count;
-    if (index >= this.end) return Number.POSITIVE_INFINITY;
-    const key = onAxis(this.clock, this.keys[this.order === undefined ? index : (this.order[index] as number)] as number);
-    // Rows of one time stay together.
-    return key > this.key ? key : Number.POSITIVE_INFINITY;
-  }
-
-  /** Rows of the run before a time of the trace. */
-  countBelow(time: number): number {
-    const { index } = this;
-    let count = 0;
-    for (; this.index < this.end; this.moveTo(this.index + 1)) if (this.key < time) count++;
-    this.moveTo(index);
-    return count;
-  }
-}
+type Run = RowRun<Member>;
 
 /** A span announced as open and not yet closed. */
 interface OpenRow {
@@ -125,7 +58,7 @@ interface Member {
   argumentsLeftOut: number;
   /** Emitted events of all runs that have ended. */
   readonly counts: Record<TraceEvent['kind'], number>;
-  /** Its runs: its own where events go out in slices, else those of all. */
+  /** Its runs: its own where events go out in stretches, else those of all. */
   readonly heap: RunHeap<Run>;
 }
 
@@ -134,9 +67,9 @@ const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'col
 const spent = 255;
 /** Events and their arguments written in one go: few enough that little output waits in memory. */
 const eventsPerTurn = 4096;
-/** Most rows of one table of a process that one slice may hold, and most steps: ranks are not further apart than that. */
-const rowsPerSlice = 512;
-const stepsPerSlice = 32;
+/** Most rows of one batch's table in one stretch, and most steps, as ranks are so far apart then. Fewer fill no cache, more leave it. */
+const rowsPerStretch = 256;
+const stepsPerStretch = 32;
 
 export class BatchMerger {
   readonly #sink: TraceSink;
@@ -144,7 +77,7 @@ export class BatchMerger {
   /** Per member: trace time before which nothing will come. */
   readonly #horizons = new Horizons();
   readonly #heap = new RunHeap<Run>(isAhead);
-  readonly #inSlices: boolean;
+  readonly #inStretches: boolean;
   /** Batches pushed since events went out last. */
   #pushed = 0;
   readonly #reader = new EventReader();
@@ -158,7 +91,7 @@ export class BatchMerger {
 
   constructor(sink: TraceSink) {
     this.#sink = sink;
-    this.#inSlices = sink.endSlice !== undefined;
+    this.#inStretches = sink.endStretch !== undefined;
   }
 
   /**
@@ -179,7 +112,7 @@ export class BatchMerger {
       crowded: 0,
       argumentsLeftOut: 0,
       counts: { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
-      heap: this.#inSlices ? new RunHeap<Run>(isAhead) : this.#heap,
+      heap: this.#inStretches ? new RunHeap<Run>(isAhead) : this.#heap,
     });
     return this.#horizons.add();
   }
@@ -218,30 +151,30 @@ export class BatchMerger {
     const isFull = this.#waiting > waitingMax;
     // Watermarks that do not move would keep everything in memory: emit half of the maximum; rows that come before it are late.
     const [horizon, rest] = isFull ? [Number.POSITIVE_INFINITY, waitingMax / 2] : [this.#horizons.least, 0];
-    if (this.#inSlices) yield* this.#writeSlices(horizon, rest);
+    if (this.#inStretches) yield* this.#writeStretches(horizon, rest);
     else while (this.#waiting > rest && this.#write(this.#heap, horizon, Math.min(eventsPerTurn, this.#waiting - rest))) yield;
-    if (!isFull && !this.#inSlices) this.#horizon = Math.max(this.#horizon, horizon);
+    if (!isFull && !this.#inStretches) this.#horizon = Math.max(this.#horizon, horizon);
   }
 
-  /** Writes slice by slice until no more than `rest` rows wait. */
-  *#writeSlices(horizon: number, rest: number): Generator<void, void> {
-    // A horizon that has moved little would cut slices of a few events.
+  /** Writes stretch by stretch until no more than `rest` rows wait. */
+  *#writeStretches(horizon: number, rest: number): Generator<void, void> {
+    // A horizon that has moved little would cut stretches of a few events.
     if (horizon !== Number.POSITIVE_INFINITY && this.#pushed < this.#members.length) return;
     this.#pushed = 0;
     for (let until = this.#horizon; until < horizon && this.#waiting > rest; ) {
-      until = Math.min(horizon, this.#sliceEnd());
+      until = Math.min(horizon, this.#stretchEnd());
       for (const { heap } of this.#members) while (this.#write(heap, until, eventsPerTurn)) yield;
       this.#horizon = Math.max(this.#horizon, until);
-      this.#sink.endSlice?.();
+      this.#sink.endStretch?.();
       yield;
     }
   }
 
-  /** The latest time up to which no process has too many rows for one slice. */
-  #sliceEnd(): number {
+  /** The latest time up to which no process has too many rows for one stretch. */
+  #stretchEnd(): number {
     let end = Number.POSITIVE_INFINITY;
     for (const { heap } of this.#members)
-      for (const run of heap.runs) end = Math.min(end, run.keyAfter(run.table === 'steps' ? stepsPerSlice : rowsPerSlice));
+      for (const run of heap.runs) end = Math.min(end, run.keyAfter(run.table === 'steps' ? stepsPerStretch : rowsPerStretch));
     return end;
   }
 
@@ -267,7 +200,7 @@ export class BatchMerger {
       }
       run = heap.first;
     }
-    if (!this.#inSlices) this.#horizon = Math.max(this.#horizon, reached);
+    if (!this.#inStretches) this.#horizon = Math.max(this.#horizon, reached);
     return run !== undefined && run.key < horizon;
   }
 
@@ -333,22 +266,15 @@ export class BatchMerger {
     const { length } = batch.tables[name];
     if (length === 0) return;
     this.#waiting += length;
-    const rows = rowsOf(batch, name, member.clock, args);
-    const keys = rowKeys(batch, name);
-    const bounds = ascendingRuns(keys, length);
-    // Rows in no order (from another client) are sorted here instead of becoming thousands of runs.
-    const order = bounds.length > 64 ? sortedRows(keys, length) : undefined;
-    const ends = order === undefined ? bounds : [length];
-    let from = 0;
-    for (const end of ends) {
-      const run = new Run(rows, { member, keys, order, serial: this.#serial++, index: from, end });
-      from = end;
+    const runs = rowRuns(rowsOf(batch, name, member.clock, args), member, this.#serial);
+    this.#serial += runs.length;
+    for (const run of runs) {
       if (run.key < this.#horizon) member.late += run.countBelow(this.#horizon);
       member.heap.push(run);
     }
   }
 
-  /** Writes the row at `index`; returns its cost in the slice. */
+  /** Writes the row at `index`; returns its cost in the turn. */
   #emit(run: Run): number {
     const { member, table: name, row } = run;
     const event = this.#reader.event;
@@ -451,60 +377,3 @@ function completeRow(
 
 /** Key shared by an `open` row and its `close`. */
 const openKey = (table: SpanTableName, track: number, start: number, id: number): string => `${table} ${track} ${start} ${id}`;
-
-/** Each row's key on its rank's clock. */
-function rowKeys(batch: Batch, name: EventTableName): Float64Array {
-  switch (name) {
-    case 'instants':
-    case 'memory':
-    case 'counters':
-      return batch.tables[name].columns.time;
-    case 'steps': {
-      const { start, length } = batch.tables.steps.columns;
-      return start.map((begin, row) => begin + (length[row] as number));
-    }
-    default: {
-      const { columns, length: rows } = batch.tables[name] as EventTable<SpanTableName>;
-      let keys = columns.start;
-      for (let row = 0; row < rows; row++) {
-        if (columns.state[row] !== spanState.close) continue;
-        if (keys === columns.start) keys = columns.start.slice();
-        keys[row] = (columns.start[row] as number) + (columns.length[row] as number);
-      }
-      return keys;
-    }
-  }
-}
-
-/** Ends of the maximal ascending runs. */
-function ascendingRuns(keys: Float64Array, rows: number): number[] {
-  const ends: number[] = [];
-  for (let row = 1; row < rows; row++) if ((keys[row] as number) < (keys[row - 1] as number)) ends.push(row);
-  ends.push(rows);
-  return ends;
-}
-
-function sortedRows(keys: Float64Array, rows: number): Uint32Array {
-  const order = new Uint32Array(rows);
-  for (let row = 0; row < rows; row++) order[row] = row;
-  return order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || a - b);
-}
-
-/** Order among rows of one key: ends first, then the longer, which is the parent. */
-function rankAtKey(run: Run): number {
-  if (run.table === 'instants' || run.table === 'memory' || run.table === 'counters') return 0;
-  const columns = run.columns as Columns<SpanTableName>;
-  const { row } = run;
-  if (run.table === 'steps' || columns.state[row] === spanState.close) return Number.POSITIVE_INFINITY;
-  return columns.length[row] as number;
-}
-
-/** Order of runs of one key. */
-function isAhead(a: Run, b: Run): boolean {
-  const [rankA, rankB] = [rankAtKey(a), rankAtKey(b)];
-  if (rankA !== rankB) return rankA > rankB;
-  if (a.member !== b.member) return a.member.process.index < b.member.process.index;
-  if (a.batch !== b.batch) return a.batch.header.sequence < b.batch.header.sequence;
-  if (a.table !== b.table) return tableNames.indexOf(a.table) < tableNames.indexOf(b.table);
-  return a.serial < b.serial;
-}

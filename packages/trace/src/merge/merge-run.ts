@@ -34,7 +34,7 @@ export function* mergeAligned(
     unixEpoch,
     processes,
     clockConflicts: conflicts,
-    ...(sink.endSlice && { inSlices: true }),
+    ...(sink.endStretch && { inStretches: true }),
   });
   for (const [index, process] of processes.entries()) merger.add(process, clockAt(index).clock, (surveys[index] as Survey).heldBack > 0);
   const read = new Uint32Array(surveys.length);

@@ -19,9 +19,9 @@ export function teeSink(...sinks: readonly TraceSink[]): TraceSink {
     end: (totals) => {
       for (const sink of sinks) sink.end(totals);
     },
-    ...(sinks.every(({ endSlice }) => endSlice !== undefined) && {
-      endSlice: () => {
-        for (const sink of sinks) sink.endSlice?.();
+    ...(sinks.every(({ endStretch }) => endStretch !== undefined) && {
+      endStretch: () => {
+        for (const sink of sinks) sink.endStretch?.();
       },
     }),
   };

@@ -13,8 +13,8 @@ export interface TraceHeader {
   readonly processes: readonly TraceProcess[];
   /** Contradictions between clocks. Absent: none. */
   readonly clockConflicts?: readonly ClockConflictAt[];
-  /** Events come in slices, as `TraceSink.endSlice` says. Absent: all of them by time. */
-  readonly inSlices?: true;
+  /** Events come in stretches, as `TraceSink.endStretch` says. Absent: all of them by time. */
+  readonly inStretches?: true;
 }
 
 /** Messages that no correction of clocks can put in order: some of them are shown reversed. */
@@ -189,10 +189,10 @@ export interface TraceSink {
   lane(lane: TraceLane): void;
   event(event: TraceEvent): void;
   /**
-   * A sink with this method may get events in slices of time, if the header says so: within one, all events of a process come before those of the next,
-   * each process's by time. Called after each slice.
+   * A sink with this method may get events in stretches of time, as the header says: in each, all events of one process by time, then those of the next.
+   * Called after each stretch.
    */
-  endSlice?(): void;
+  endStretch?(): void;
   end(totals: readonly ProcessTotals[]): void;
 }
 

@@ -34,7 +34,7 @@ export class StepTimesSink implements TraceSink {
     this.times.set(index, { from: Math.min(from, start), until: Math.max(until, start + length) });
   }
 
-  endSlice(): void {}
+  endStretch(): void {}
 
   end(): void {}
 }
@@ -44,12 +44,12 @@ export class StepRangeSink implements TraceSink {
   readonly #times: StepTimesSink['times'];
   readonly #sink: TraceSink;
   /** Absent where `sink` has none. */
-  readonly endSlice?: () => void;
+  readonly endStretch?: () => void;
 
   constructor(times: StepTimesSink['times'], sink: TraceSink) {
     this.#times = times;
     this.#sink = sink;
-    if (sink.endSlice !== undefined) this.endSlice = () => sink.endSlice?.();
+    if (sink.endStretch !== undefined) this.endStretch = () => sink.endStretch?.();
   }
 
   begin(header: TraceHeader): void {

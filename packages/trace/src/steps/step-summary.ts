@@ -80,7 +80,7 @@ export class StepSummarySink implements TraceSink {
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
   }
 
-  endSlice(): void {}
+  endStretch(): void {}
 
   end(): void {}
 

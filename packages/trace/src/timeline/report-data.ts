@@ -45,8 +45,8 @@ export class ReportDataSink implements TraceSink {
     this.#analysis.event(event);
   }
 
-  endSlice(): void {
-    this.#analysis.endSlice();
+  endStretch(): void {
+    this.#analysis.endStretch();
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -25,10 +25,10 @@ interface Line {
 
 const nothing = (): TraceSink => ({ begin: () => {}, lane: () => {}, event: () => {}, end: () => {} });
 
-/** Keeps all events; `slices`: where each slice begins. */
+/** Keeps all events; `stretches`: where each stretch begins. */
 class Lines implements TraceSink {
   readonly lines: Line[] = [];
-  readonly slices: number[] = [0];
+  readonly stretches: number[] = [0];
   header: TraceHeader | undefined;
   totals: readonly ProcessTotals[] = [];
 
@@ -44,8 +44,8 @@ class Lines implements TraceSink {
     this.lines.push({ rank, kind, time, text: `${rank} ${lane.name} ${kind} ${state} ${name} ${start} ${length}` });
   }
 
-  endSlice(): void {
-    this.slices.push(this.lines.length);
+  endStretch(): void {
+    this.stretches.push(this.lines.length);
   }
 
   end(totals: readonly ProcessTotals[]): void {
@@ -71,33 +71,33 @@ const clusters: readonly (readonly [string, ClusterOptions])[] = [
   ['with a straggler', { stragglers: [{ rank: 3, phase: 'forward', ms: 4 }] }],
 ];
 
-describe.each(clusters)('a cluster %s, in slices', (_, options) => {
-  it.each(someSeeds([1, 7]))('has the events of each rank in their order, and none before its slice (seed %i)', (seed) => {
+describe.each(clusters)('a cluster %s, in stretches', (_, options) => {
+  it.each(someSeeds([1, 7]))('has the events of each rank in their order, and none before its stretch (seed %i)', (seed) => {
     const byTime = new Lines();
-    const inSlices = new Lines();
+    const inStretches = new Lines();
     run(cluster({ ...options, seed }).sources, teeSink(byTime, nothing()));
-    run(cluster({ ...options, seed }).sources, inSlices);
-    expect(byTime.header?.inSlices).toBeUndefined();
-    expect(byTime.slices).toEqual([0]);
-    expect(inSlices.header?.inSlices).toBe(true);
-    expect(countsOf(inSlices)).toEqual(countsOf(byTime));
+    run(cluster({ ...options, seed }).sources, inStretches);
+    expect(byTime.header?.inStretches).toBeUndefined();
+    expect(byTime.stretches).toEqual([0]);
+    expect(inStretches.header?.inStretches).toBe(true);
+    expect(countsOf(inStretches)).toEqual(countsOf(byTime));
     for (let rank = 0; rank < 8; rank++) {
       const of = ({ lines }: Lines): string[] => lines.filter((line) => line.rank === rank).map(({ text }) => text);
-      expect(of(inSlices)).toEqual(of(byTime));
+      expect(of(inStretches)).toEqual(of(byTime));
     }
-    const { lines, slices } = inSlices;
-    expect(slices.at(-1)).toBe(lines.length);
-    // Far fewer than there are events: that is what slices are for.
-    expect(slices.length).toBeLessThan(lines.length / 8 / 8);
+    const { lines, stretches } = inStretches;
+    expect(stretches.at(-1)).toBe(lines.length);
+    // Far fewer than there are events: that is what stretches are for.
+    expect(stretches.length).toBeLessThan(lines.length / 8 / 8);
     let before = Number.NEGATIVE_INFINITY;
-    for (const [at, from] of slices.entries()) {
-      const slice = lines.slice(from, slices[at + 1]);
-      const turns = slice.filter(({ rank }, place) => rank !== slice[place - 1]?.rank).map(({ rank }) => rank);
+    for (const [at, from] of stretches.entries()) {
+      const stretch = lines.slice(from, stretches[at + 1]);
+      const turns = stretch.filter(({ rank }, place) => rank !== stretch[place - 1]?.rank).map(({ rank }) => rank);
       expect(turns).toEqual([...new Set(turns)]);
-      for (const { time } of slice) expect(time).toBeGreaterThanOrEqual(before);
-      before = slice.reduce((latest, { time }) => Math.max(latest, time), before);
+      for (const { time } of stretch) expect(time).toBeGreaterThanOrEqual(before);
+      before = stretch.reduce((latest, { time }) => Math.max(latest, time), before);
       for (const rank of turns) {
-        expect(slice.filter((line) => line.rank === rank && line.kind === 'step').length).toBeLessThanOrEqual(2 * 32);
+        expect(stretch.filter((line) => line.rank === rank && line.kind === 'step').length).toBeLessThanOrEqual(2 * 32);
       }
     }
   });
@@ -108,15 +108,15 @@ describe.each(clusters)('a cluster %s, in slices', (_, options) => {
 });
 
 it.each(someSeeds([1, 7]))('of spans longer than a few batches, more are whole than by time, and all are there (seed %i)', (seed) => {
-  const [byTime, inSlices] = [new Lines(), new Lines()];
+  const [byTime, inStretches] = [new Lines(), new Lines()];
   const options = { seed, flushMs: 50 };
   run(cluster(options).sources, teeSink(byTime, nothing()));
-  run(cluster(options).sources, inSlices);
+  run(cluster(options).sources, inStretches);
   const ended = ({ lines }: Lines): string[] =>
     lines.flatMap(({ text }) => (text.includes(' open ') ? [] : [text.replace(' close ', ' whole ')])).sort();
-  expect(ended(inSlices)).toEqual(ended(byTime));
-  expect(countsOf(inSlices)).toEqual(countsOf(byTime));
-  expect(inSlices.lines.length).toBeLessThanOrEqual(byTime.lines.length);
+  expect(ended(inStretches)).toEqual(ended(byTime));
+  expect(countsOf(inStretches)).toEqual(countsOf(byTime));
+  expect(inStretches.lines.length).toBeLessThanOrEqual(byTime.lines.length);
 });
 
 it.each(someSeeds([1, 2, 3]))('a job on GPUs is analysed as by time (seed %i)', (seed) => {
@@ -149,8 +149,8 @@ class All implements TraceSink {
     this.all.event(event);
   }
 
-  endSlice(): void {
-    this.all.endSlice?.();
+  endStretch(): void {
+    this.all.endStretch?.();
   }
 
   end(totals: readonly ProcessTotals[]): void {
@@ -167,8 +167,8 @@ class All implements TraceSink {
 }
 
 function expectSameAnalysis(sources: () => readonly BatchSource[]): void {
-  const [byTime, inSlices] = [new All(), new All()];
+  const [byTime, inStretches] = [new All(), new All()];
   run(sources(), teeSink(byTime, nothing()));
-  run(sources(), inSlices);
-  expect(inSlices.answers).toEqual(byTime.answers);
+  run(sources(), inStretches);
+  expect(inStretches.answers).toEqual(byTime.answers);
 }
