@@ -236,12 +236,11 @@ test('of a rank whose source tells that it has no device nothing is held, and th
   const [one] = cases as [Case];
   const files = [one.events, [step(3, 0, 100), event('cpu_op', 'aten::mm', host, 5, 50)]];
   const sources = () => sourcesOfKineto(files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents }))));
-  // Whole batches name their tracks.
-  const telling = sources().map((source): BatchSource => {
+  const silent = sources().map((source): BatchSource => {
     const { rank, incarnation, count, missing } = source;
-    return { rank, incarnation, count, missing, tellsTracks: true, batch: (index) => source.batch(index) };
+    return { rank, incarnation, count, missing, batch: (index, only) => source.batch(index, only) };
   });
-  const [told, untold] = [telling, sources()].map((given) => {
+  const [told, untold] = [sources(), silent].map((given) => {
     const gpus = new GpuSink();
     finish(mergeRun(given, gpus));
     return {

@@ -13,7 +13,7 @@
 // Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
 //
 // A sink may take events in stretches of time, rank by rank (`TraceSink.endStretch`). Each rank then has a heap of its own, and what the merger and
-// its sinks hold for a rank stays in the processor's cache: by time, most events of 64 ranks find theirs gone.
+// its sinks hold for a rank stays in the processor's cache: by time, most events of 64 ranks find theirs gone. One more batch a rank waits in memory.
 // Invariant: a process's events, and their order, are those of the merge by time, but that a span may have got its end in between.
 
 import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName } from '@ranktrace/protocol';
@@ -67,7 +67,7 @@ const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'col
 const spent = 255;
 /** Events and their arguments written in one go: few enough that little output waits in memory. */
 const eventsPerTurn = 4096;
-/** Most rows of one batch's table in one stretch, and most steps, as ranks are so far apart then. Fewer fill no cache, more leave it. */
+/** Most rows of one batch's table in a stretch; and most steps, for in a stretch one rank may be that far ahead of another. */
 const rowsPerStretch = 256;
 const stepsPerStretch = 32;
 

@@ -11,7 +11,7 @@ export interface BatchSource {
   readonly missing: number;
   /** The input does not name the host that recorded it; its epoch is that of a wall clock. */
   readonly hostUnknown?: boolean;
-  /** Its batches have their tracks also where the events on them are not asked for. Absent: perhaps not. */
+  /** Its batches have the tracks of devices also where the events on them are not asked for. Absent: perhaps not. */
   readonly tellsTracks?: boolean;
   /** The batch at `index` in order of sequence, 0 ≤ index < count; with `only`, its other tables stay empty. Undefined when it is unreadable. */
   batch(index: number, only?: readonly TableName[]): Batch | undefined;

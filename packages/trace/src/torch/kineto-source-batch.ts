@@ -69,6 +69,11 @@ export class KinetoBatch {
     return this.#only === undefined || this.#only.has(name);
   }
 
+  /** Names all tracks of devices. */
+  streams(): void {
+    for (const [number, { kind }] of this.#tracks.entries()) if (kind === 'stream') this.#track(number);
+  }
+
   metadata(key: string, value: string): void {
     this.#append('metadata', { key: this.#text(key), value: this.#text(value) });
   }

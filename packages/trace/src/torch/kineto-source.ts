@@ -92,6 +92,7 @@ class KinetoSource implements BatchSource {
   readonly incarnation: string;
   readonly count: number;
   readonly missing = 0;
+  readonly tellsTracks = true;
   readonly hostUnknown: boolean;
   readonly #process: KinetoProcess;
   readonly #parts: readonly Part[];
@@ -219,6 +220,7 @@ class KinetoSource implements BatchSource {
   #describe(builder: KinetoBatch): void {
     const leftOut = this.#leftOut;
     if (Object.values(leftOut).some((count) => count > 0)) builder.metadata(leftOutKey, JSON.stringify(leftOut));
+    builder.streams();
     const [clock] = this.#clocks;
     builder.wallClock(0, this.#epoch - (clock?.ahead ?? 0n));
     for (const { epoch, samples } of this.#clocks.filter((known) => known !== undefined)) {
