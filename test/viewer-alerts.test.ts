@@ -80,9 +80,7 @@ it('an alert of a live run is flagged at its first step on the ruler and the ste
     await chart.getByText('an alert began').waitFor();
     await expect.poll(() => flagsOn(chart.locator('canvas'))).not.toEqual([]);
     // The alert comes first; the run's analysis, which says the same of all steps, may be a reading later.
-    await expect
-      .poll(() => view.text(view.findings.first()))
-      .toMatch(/steps are 1\d\.\d % slower since step \d+.*rank 1 slow in forward/);
+    await expect.poll(() => view.text(view.findings.first())).toMatch(/steps are 1\d\.\d % slower since step \d+.*rank 1 slow in forward/);
     expect(await violationsOn(tab.page)).toEqual([]);
     expect(tab.problems).toEqual([]);
     training.next();
