@@ -85,16 +85,16 @@ export class ArgumentIndex {
 
   /** One of these arguments, without a map of all. */
   value(table: TableName, row: number, key: string): string | number | undefined {
-    const count = this.#countOf(table, row);
-    if (this.#set.size > 0 || count > limits.argumentsPerEventMax || opKeys.has(key)) return this.of(table, row)?.get(key);
-    if (count > 0) {
-      const { firsts, rows } = this.#given.get(table) as RowsByOwner;
-      for (let at = (firsts[row + 1] as number) - 1; at >= (firsts[row] as number); at--) {
-        const index = rows[at] as number;
-        if (this.#keyOf(index) === key) return this.#valueOf(index);
-      }
-    }
     const op = table === 'spans' && this.#ops !== undefined ? (this.#ops[row] as number) : 0;
+    const given = this.#given.get(table);
+    const isWithin = given !== undefined && row + 1 < given.firsts.length;
+    const [first, end] = isWithin ? [given.firsts[row] as number, given.firsts[row + 1] as number] : [0, 0];
+    if (this.#set.size > 0 || end - first > limits.argumentsPerEventMax || (op > 0 && opKeys.has(key)))
+      return this.of(table, row)?.get(key);
+    for (let at = end - 1; at >= first; at--) {
+      const index = (given as RowsByOwner).rows[at] as number;
+      if (this.#keyOf(index) === key) return this.#valueOf(index);
+    }
     return op === 0 ? undefined : this.#signatureOf(op - 1)?.get(key);
   }
 
