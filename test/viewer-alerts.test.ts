@@ -79,7 +79,7 @@ it('an alert of a live run is flagged at its first step on the ruler and the ste
     const chart = tab.page.locator('.step-chart');
     await chart.getByText('an alert began').waitFor();
     await expect.poll(() => flagsOn(chart.locator('canvas'))).not.toEqual([]);
-    // The alert comes first; the run's analysis, which says the same of all steps, may be a reading later.
+    // The alert comes first; an analysis of the steps since then may be seconds later.
     await expect.poll(() => view.text(view.findings.first())).toMatch(/steps are 1\d\.\d % slower since step \d+.*rank 1 slow in forward/);
     expect(await violationsOn(tab.page)).toEqual([]);
     expect(tab.problems).toEqual([]);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AreaTable } from '@ranktrace/protocol';
 import type { BatchSource } from '@ranktrace/trace';
 import { simulatedCluster } from '@ranktrace/trace/simulate';
@@ -106,6 +107,29 @@ describe('a run that is followed', () => {
     expect(gaps).toMatchObject([{ batches: 5, events: 0 }]);
     expect(viewed.model().processes.every((process) => process.gaps.length === 0 && process.missing === 0)).toBe(true);
     expect(await shown(viewed)).toEqual(await whole());
+  });
+
+  it('is analysed to its last batch when it falls silent, although an analysis has just been made', async () => {
+    using viewed = new ViewedRun('demo');
+    const slow = { rank: 2, phase: 'forward', ms: 20, step: 100, lastStep: 199 } as const;
+    const all = simulatedCluster({ ...cluster, stragglers: [slow] }).sources;
+    let now = all.map((source) => first(source, 5));
+    const run: FollowedRun = { isFixed: false, sources: () => now, isWhole: () => false };
+    const stop = new AbortController();
+    const following = followStore(run, viewed, stop.signal, noNotice);
+    const stragglers = (): object[] => viewed.overview({ bins: 10 }).findings.filter(({ kind }) => kind === 'straggler');
+    await waitUntil('its beginning is analysed', () => viewed.profile() !== undefined);
+    expect(stragglers()).toEqual([]);
+    now = all.map((source) => first(source, source.count - 1));
+    await waitUntil('its end is analysed', () => stragglers().length > 0);
+    expect(stragglers()).toMatchObject([{ ranks: [2], phase: 'forward' }]);
+    // Then there is nothing to do.
+    let grown = 0;
+    viewed.onGrown(() => grown++);
+    await sleep(1000);
+    expect(grown).toBe(0);
+    stop.abort();
+    await following;
   });
 
   it('says how much is read, and compares only steps that all ranks have reported, at each batch until all is read', async () => {

@@ -39,7 +39,7 @@ export async function followStore(
     const sources = followed.sources().map((source) => readableSource(source, undefined));
     const isWhole = followed.isWhole();
     const state = `${sources.length} ${sources.reduce((sum, { count }) => sum + count, 0)} ${isWhole}`;
-    if (state !== seen) await reader.read(sources, isWhole);
+    if (state !== seen || reader.isBehind) await reader.read(sources, isWhole);
     seen = state;
     if (followed.isFixed && isWhole) return;
     await wait(limits.viewFollowMs, undefined, { signal, ref: false }).catch(() => undefined);
@@ -59,6 +59,10 @@ class StoreReader {
   #isAnalysing = false;
   #isAnalysisWanted = false;
   #beginning: BlameLevels | undefined;
+  /** Batches that there were when the run was read last, when its clocks were fitted last, and those of the last analysis. */
+  #batches = 0;
+  #alignedBatches = 0;
+  #analysedBatches = 0;
   #missing = 0;
   /** Batches whose clocks were read before: fitting them anew reads nothing. */
   #surveyed = 0;
@@ -69,9 +73,16 @@ class StoreReader {
     this.#onNotice = onNotice;
   }
 
+  /** Whether there are batches that no analysis covers, and one may begin: a run that has fallen silent changes no more, and may hang. */
+  get isBehind(): boolean {
+    if (this.#aligned === undefined || this.#isAnalysing || this.#analysedBatches >= this.#batches) return false;
+    return performance.now() >= Math.max(this.#alignAfter, this.#analyseAfter);
+  }
+
   async read(sources: readonly BatchSource[], isWhole: boolean): Promise<void> {
     const began = performance.now();
     const batches = sources.reduce((sum, { count }) => sum + count, 0);
+    this.#batches = batches;
     // Each batch is read for its clocks and for its events.
     const progress: MergeProgress = { done: 0, total: batches };
     const report = (surveyed: number): void => {
@@ -101,6 +112,7 @@ class StoreReader {
     const missing = sources.reduce((sum, source) => sum + source.missing, 0);
     if (isWhole || missing < this.#missing) this.#alignment = new RunAlignment();
     this.#missing = missing;
+    this.#alignedBatches = this.#batches;
     const steps = isWhole ? this.#alignment.finish(sources, progress) : this.#alignment.update(sources, progress);
     this.#aligned = await driveSteps(steps, { signal: this.#signal, onProgress });
     this.#place(this.#aligned);
@@ -138,6 +150,7 @@ class StoreReader {
     }
     this.#isAnalysing = true;
     this.#isAnalysisWanted = false;
+    this.#analysedBatches = this.#alignedBatches;
     const began = performance.now();
     const done = (): void => {
       this.#isAnalysing = false;
