@@ -183,6 +183,22 @@ test(
   5 * 60_000,
 );
 
+test('a connection is closed for its silence, not for answers to pings that come behind its batches', () =>
+  withAggregator({}, async (aggregator) => {
+    const url = `${aggregator.address.replace('http', 'ws')}/v1/ingest`;
+    const [busy, silent] = [new WebSocket(url, { autoPong: false }), new WebSocket(url, { autoPong: false })];
+    await Promise.all([once(busy, 'open'), once(silent, 'open')]);
+    let pings = 0;
+    busy.on('ping', () => pings++);
+    let sequence = 0;
+    const sending = setInterval(() => busy.send(makeBatch({ sequence: sequence++ })), 200);
+    await waitUntil('the silent one is closed', () => silent.readyState === WebSocket.CLOSED);
+    await waitUntil('three pings have come', () => pings === 3);
+    clearInterval(sending);
+    expect(busy.readyState).toBe(WebSocket.OPEN);
+    busy.close();
+  }));
+
 test('flush reaches every rank, and waits for what they ship', () =>
   withAggregator({}, async (aggregator) => {
     await using client = await connectTo(aggregator);

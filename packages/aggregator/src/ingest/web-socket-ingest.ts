@@ -30,9 +30,9 @@ export class WebSocketIngest {
   readonly #options: WebSocketIngestOptions;
   readonly #guarded: Guarded;
   readonly #sockets: WebSocketServer;
-  /** Connections that answered the last ping. */
+  /** Connections that were heard since the last ping: its answer lies behind all batches that are under way. */
   readonly #alive = new WeakSet<WebSocket>();
-  /** Id of the last batch of a connection. A connection closed for missed pings is removed: a stopped process is not gone. */
+  /** Id of the last batch of a connection. A connection closed for its silence is removed: a stopped process is not gone. */
   readonly #lastBatches = new WeakMap<WebSocket, string>();
   readonly #pinging: NodeJS.Timeout;
   #broken = 0;
@@ -115,6 +115,7 @@ export class WebSocketIngest {
     socket.on('close', guarded('the end of a connection', onClose));
     const onMessage = (data: RawData, isBinary: boolean): void => {
       const received = process.hrtime.bigint();
+      this.#alive.add(socket);
       if (isBinary) this.#take(socket, bytesOf(data));
       else this.#reply(socket, String(data), received);
     };
