@@ -1,7 +1,7 @@
 // The analyses of device work as a sink on the merge: columns while events come, everything else when the summary is asked for.
 //
-// Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts, and none for ranks that are known to have no device; events beyond them are
-// counted.
+// Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts, and for ranks that are known to have no device the steps alone; events beyond
+// them are counted.
 
 import { finish } from '../model/finish.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';

@@ -68,8 +68,8 @@ export class WorkRecord {
   }
 
   lane(lane: TraceLane): void {
-    // A host's spans are held for the device work that they launched: here there is none.
-    if (lane.process.hasDevices === false) return;
+    // A host's spans are held for the device work that they launched: here there is none, and steps are enough.
+    if (lane.process.hasDevices === false && lane.kind !== 'steps') return;
     const rank = this.#rankOf(lane.process);
     if (isDeviceKind(lane.kind)) rank.hasDevice = true;
     while (this.#lanes.length <= lane.index) this.#lanes.push(undefined);
