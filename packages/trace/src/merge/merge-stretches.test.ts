@@ -119,6 +119,32 @@ it.each(someSeeds([1, 7]))('of spans longer than a few batches, more are whole t
   expect(inStretches.lines.length).toBeLessThanOrEqual(byTime.lines.length);
 });
 
+it.each(someSeeds([1, 5, 9]))(
+  'a cluster with a rank that restarts, one that dies and one that comes late is analysed as by time (seed %i)',
+  (seed) => {
+    expectSameAnalysis(() =>
+      cluster({ seed, flushMs: 200 }).sources.flatMap((source) => {
+        const { rank, count } = source;
+        const half = count >> 1;
+        if (rank === 3) return [lifeOf(source, 0, half, 'a-1'), lifeOf(source, half + 1, count, 'a-2')];
+        if (rank === 5) return [lifeOf(source, 0, half, 'a-1')];
+        return [rank === 1 ? lifeOf(source, 2, count, 'a-1') : source];
+      }),
+    );
+  },
+);
+
+/** A life of a rank with the batches from `from` on, which it does not end in good order. */
+function lifeOf({ rank, batch }: BatchSource, from: number, until: number, incarnation: string): BatchSource {
+  return {
+    ...{ rank, incarnation, count: until - from, missing: 0, tellsTracks: true },
+    batch: (index, only) => {
+      const read = batch(from + index, only);
+      return read && { ...read, header: { ...read.header, incarnation, sequence: index, last: false } };
+    },
+  };
+}
+
 it.each(someSeeds([1, 2, 3]))('a job on GPUs is analysed as by time (seed %i)', (seed) => {
   expectSameAnalysis(() => {
     const { files } = gpuJob({ seed, ranks: 4 });
