@@ -117,6 +117,8 @@ export default defineConfig({
           globalSetup: ['test/setup/command-module.ts'],
           // Files share what they import, and the process in which command lines run.
           isolate: false,
+          // A rank on a busy machine may need long for its last batches. A test whose receiver is away says how long its ranks wait for it.
+          env: { RANKTRACE_EXIT_DEADLINE_MS: '120000' },
           // On a busy machine a page may take long to show something.
           expect: { poll: { timeout: 2 * minute } },
           testTimeout: 5 * minute,

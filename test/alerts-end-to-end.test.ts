@@ -311,7 +311,6 @@ describe.concurrent('a rank that goes no further', () => {
       if (process.env.RANK === '2') await prof.stop();`;
     const leave = join(job.directory, 'leave-');
     await job.startRanks(address, ['--input-type=module', '-e', program], {
-      RANKTRACE_EXIT_DEADLINE_MS: '60000',
       LEAVE: leave,
     });
     await job.until('the last step', async () => (await stepOf(address)) >= 19);

@@ -1,6 +1,6 @@
 // The same steps of all ranks in one trace, while they train: real processes whose schedule records nothing, over both transports.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -256,7 +256,9 @@ describe('over WebSocket', () => {
   test('where there is nothing to record, it says so at once', async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await expect(aggregator.captureSteps('other', { steps: 1 })).rejects.toMatchObject({ code: 'store_missing' });
-    await train(aggregator, 1, ['test/programs/steps.mjs', '60', '5']);
+    const enough = join(directory, 'enough');
+    await train(aggregator, 1, ['test/programs/steps-until.mjs', enough, '5']);
+    writeFileSync(enough, '');
     await Promise.all(ranks.map(({ ended }) => ended));
     await expect(aggregator.captureSteps(run, { steps: 1 })).rejects.toMatchObject({ code: 'nothing_captured' });
   });

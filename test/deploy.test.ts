@@ -41,7 +41,7 @@ function start(
   { cwd, environment = {}, user = undefined }: Place,
 ): { child: ChildProcess; ended: Promise<Ended> } {
   const path = `${join(cwd, 'node_modules/.bin')}:${process.env.PATH}`;
-  const env = { ...process.env, PATH: path, ...countable, RANKTRACE_EXIT_DEADLINE_MS: '60000', ...environment };
+  const env = { ...process.env, PATH: path, ...countable, ...environment };
   const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], ...user });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text));

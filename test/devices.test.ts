@@ -16,7 +16,6 @@ const environment = {
   RANKTRACE_ACTIVITIES: 'cpu,cuda',
   PATH: `${directory}/bin:${process.env.PATH}`,
   RANKTRACE_OVERHEAD_BUDGET: '1',
-  RANKTRACE_EXIT_DEADLINE_MS: '60000',
 };
 
 beforeAll(() => {

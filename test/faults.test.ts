@@ -56,9 +56,6 @@ async function kill9(service: StartedCommand): Promise<void> {
   await service.ended;
 }
 
-/** A busy machine delivers late: ranks wait for it at their end. */
-const patient = { RANKTRACE_EXIT_DEADLINE_MS: '120000' };
-
 /** Resolves when the service has the first steps of every rank: the run is in its middle, however long its start takes. */
 async function trained(service: StartedCommand): Promise<void> {
   const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
@@ -77,7 +74,6 @@ describe('the example over NATS', () => {
     await service.said('listening on');
     const spool = join(directory, 'spool-a');
     const ranks = await startRanks(4, example, {
-      ...patient,
       RANKTRACE_URL: server.url,
       RANKTRACE_RUN: 'broker',
       RANKTRACE_SPOOL_DIRECTORY: spool,
@@ -101,7 +97,6 @@ describe('the example over NATS', () => {
     await first.said('listening on');
     const spool = join(directory, 'spool-b');
     const ranks = await startRanks(4, example, {
-      ...patient,
       RANKTRACE_URL: server.url,
       RANKTRACE_RUN: 'service',
       RANKTRACE_SPOOL_DIRECTORY: spool,
@@ -129,7 +124,6 @@ describe('the embedded transport', () => {
     };
     let service = await serve();
     const environment = {
-      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'killed',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-c'),
@@ -153,7 +147,6 @@ describe('the embedded transport', () => {
   it('delivers what was recorded before the aggregator came up', async () => {
     const port = await freePort();
     const environment = {
-      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'early',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-d'),
@@ -201,7 +194,6 @@ describe('a rank that dies', () => {
     await service.said('listening on');
     const progress = join(directory, 'progress');
     const environment = {
-      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'dead',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-e'),
@@ -237,7 +229,7 @@ describe('a rank that dies', () => {
   it.each(['SIGTERM', 'SIGINT'] as const)('by %s flushes first and still dies of it', async (signal) => {
     const out = join(directory, `signal-${signal}`);
     const progress = join(directory, `progress-${signal}`);
-    const environment = { ...patient, RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'signal' };
+    const environment = { RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'signal' };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
     await progressed(progress);
     rank?.child.kill(signal);
@@ -254,7 +246,6 @@ describe('a rank that dies', () => {
       for (let step = 0; step < 50; step++) { recordFunction('work', () => {}); prof.step(); }
       recordFunction('fatal', () => { throw new Error('out of memory, say'); });`;
     const [rank] = await startRanks(1, ['--input-type=module', '-e', program], {
-      ...patient,
       RANKTRACE_DIRECTORY: out,
       RANKTRACE_RUN: 'exception',
     });

@@ -31,8 +31,6 @@ interface Report {
 
 /** Steps that a flight recorder holds, and steps before the pull: enough that the forgotten ones are far away, however slow its thread is. */
 const [heldSteps, askedAfter] = [100, 400];
-/** A rank on a busy machine may need long for its last batches; no other test waits for them. */
-const patient = { RANKTRACE_EXIT_DEADLINE_MS: '60000' };
 
 async function until(what: string, isSo: () => boolean): Promise<void> {
   for (const deadline = performance.now() + 150_000; !isSo(); await setTimeout(50)) {
@@ -79,7 +77,6 @@ async function pulled(aggregator: Aggregator, url: string, ask: () => Promise<vo
     RANKTRACE_SCHEDULE: 'wait=100000000,warmup=1,active=1',
     RANKTRACE_FLIGHT_RECORDER_STEPS: `${heldSteps}`,
     RANKTRACE_OVERHEAD_BUDGET: '1',
-    ...patient,
   });
   const last = (): number[] => [0, 1].map((rank) => aggregator.steps('quiet', rank).at(-1)?.step ?? -1);
   await until(`step ${askedAfter}`, () => Math.min(...last()) >= askedAfter);
@@ -160,7 +157,6 @@ test('a rank that fails sends what its flight recorder holds, and one that ends 
       RANKTRACE_RUN: 'quiet',
       RANKTRACE_SCHEDULE: 'wait=100000,warmup=1,active=1',
       CODE: code,
-      ...patient,
     };
     const [rank] = await startRanks(1, ['--input-type=module', '-e', program], environment);
     expect(await rank?.ended).toMatchObject({ code: Number(code) });

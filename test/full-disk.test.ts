@@ -16,9 +16,6 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(out, { recursive: true, force: true }));
 
-/** One second of patience would be enough on an idle machine. */
-const patient = { RANKTRACE_EXIT_DEADLINE_MS: '60000' };
-
 function smallDisk({ task, skip }: TestContext, kibibytes: number): SmallDisk {
   const disk = mountSmallDisk(kibibytes);
   if ('directory' in disk) return disk;
@@ -29,7 +26,7 @@ function smallDisk({ task, skip }: TestContext, kibibytes: number): SmallDisk {
 
 async function record(spans: number, seconds: number, environment: Record<string, string>): Promise<string> {
   const args = ['test/programs/spans-in-time.mjs', `${spans}`, `${seconds}`];
-  const [rank] = await startRanks(1, args, { ...patient, RANKTRACE_RUN: 'run', ...environment });
+  const [rank] = await startRanks(1, args, { RANKTRACE_RUN: 'run', ...environment });
   const ended = await rank?.ended;
   expect(ended?.code, ended?.output).toBe(0);
   return ended?.output ?? '';

@@ -149,7 +149,6 @@ test("the README's lines for a cluster, as typed, are a run that is whole", asyn
   const job = network.hosts[0]?.start(['-e', bash, script], {
     ...countable,
     RANKTRACE_SPOOL_DIRECTORY: spool,
-    RANKTRACE_EXIT_DEADLINE_MS: '60000',
   });
   const { output } = (await job?.ended) ?? { output: '' };
   expect(output).toContain('all lines ran');

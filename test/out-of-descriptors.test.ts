@@ -52,7 +52,6 @@ test.for(['file', 'ws'] as const)(
       RANKTRACE_RUN: 'run',
       RANKTRACE_DIRECTORY: out,
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
-      RANKTRACE_EXIT_DEADLINE_MS: '60000',
       SAID: join(directory, 'said'),
       WATCHED: service ? join(directory, 'spool') : out,
       RANKTRACE_OVERHEAD_BUDGET: '1',

@@ -40,8 +40,6 @@ function startRank(rank: number, worldSize: number, environment: Record<string, 
     WORLD_SIZE: `${worldSize}`,
     RANKTRACE_RUN: run,
     RANKTRACE_SPOOL_DIRECTORY: spool(),
-    // Ends do not hurry on a slow machine.
-    RANKTRACE_EXIT_DEADLINE_MS: '60000',
     STEPS: `${steps}`,
     ...environment,
   };

@@ -72,7 +72,6 @@ describe('tokens', { timeout: 300_000 }, () => {
         ...clear,
         RANKTRACE_URL: url.replace('http', 'ws'),
         RANKTRACE_RUN: run,
-        RANKTRACE_EXIT_DEADLINE_MS: '500',
         RANKTRACE_SPOOL_DIRECTORY: at(`spool-${run}`),
         ...environment,
       });
@@ -153,14 +152,14 @@ describe('TLS', { timeout: 300_000 }, () => {
         ...secret,
         RANKTRACE_URL: url.replace('https', 'wss'),
         RANKTRACE_RUN: run,
-        RANKTRACE_EXIT_DEADLINE_MS: '500',
         RANKTRACE_SPOOL_DIRECTORY: at(`spool-${run}`),
         ...environment,
       });
     const untrusted = /certificate is not trusted \(\w+\): set NODE_EXTRA_CA_CERTS to the file of its issuer/;
-    await Promise.all((await ranks({}, 'untrusting', '1000000')).map((stranger) => saidBy(stranger, untrusted)));
+    const strangers = await ranks({ RANKTRACE_EXIT_DEADLINE_MS: '500' }, 'untrusting', '1000000');
+    await Promise.all(strangers.map((stranger) => saidBy(stranger, untrusted)));
 
-    for (const rank of await ranks({ ...trusting, RANKTRACE_EXIT_DEADLINE_MS: '60000' }, 'secure', '200')) {
+    for (const rank of await ranks(trusting, 'secure', '200')) {
       const { code, output } = await rank.ended;
       expect(code, output).toBe(0);
     }

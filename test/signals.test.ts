@@ -18,8 +18,6 @@ afterAll(() => {
 });
 
 const program = 'test/programs/busy-steps.mjs';
-/** A busy machine delivers late: ranks wait for it at their end. */
-const patient = { RANKTRACE_EXIT_DEADLINE_MS: '120000' };
 const waiting = { timeout: 120_000, interval: 20 };
 
 let cases = 0;
@@ -54,7 +52,7 @@ async function start(
   const name = `case-${cases++}`;
   const progress = join(directory, `${name}.progress`);
   const args = [program, loop, progress, ...(handler === undefined ? [] : [handler])];
-  const [rank] = await startRanks(1, args, { ...patient, RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: name, ...environment });
+  const [rank] = await startRanks(1, args, { RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: name, ...environment });
   if (rank === undefined) throw new Error('no rank was started');
   started.push(rank);
   const steps = (): number => statSync(progress, { throwIfNoEntry: false })?.size ?? 0;
@@ -176,7 +174,6 @@ it('Ctrl-C of `ranktrace run` ends ranks in loops that are synchronous, and lose
   const progress = join(directory, 'launched.progress');
   const command = ['--', process.execPath, program, 'sync', progress];
   const run = startCommand(['run', '--ranks', '2', '--name', 'launched', '--out', out, '--json', ...command], {
-    ...patient,
     RANKTRACE_OVERHEAD_BUDGET: '1',
   });
   await expect.poll(() => statSync(progress, { throwIfNoEntry: false })?.size ?? 0, waiting).toBeGreaterThan(500);
