@@ -193,7 +193,7 @@ test('a connection is closed for its silence, not for answers to pings that come
     let sequence = 0;
     const sending = setInterval(() => busy.send(makeBatch({ sequence: sequence++ })), 200);
     await waitUntil('the silent one is closed', () => silent.readyState === WebSocket.CLOSED);
-    await waitUntil('three pings have come', () => pings === 3);
+    await waitUntil('three pings have come', () => pings >= 3);
     clearInterval(sending);
     expect(busy.readyState).toBe(WebSocket.OPEN);
     busy.close();
