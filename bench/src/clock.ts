@@ -206,7 +206,8 @@ function stepFigures(): Figure[] {
 /** The same with balanced ranks: all enter within microseconds, so that every pair of hosts constrains each other in every collective. */
 function balancedFigure(): Figure {
   const hosts = Array.from({ length: 128 }, (_, host) => host);
-  const coupling = new ClockCoupling({ count: hosts.length, reference: -1, limits: () => ({ lower: -150_000, upper: 150_000 }) });
+  const [limits, spread] = [() => ({ lower: -150_000, upper: 150_000 }), () => 150_000];
+  const coupling = new ClockCoupling({ count: hosts.length, reference: -1, limits, spread });
   const collectives = 500;
   const began = performance.now();
   for (let collective = 0; collective < collectives; collective++) {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Random } from '../simulate/random.ts';
 import { ClockCoupling, type CoupledHosts } from './clock-coupling.ts';
 import { LastResort } from './last-resort.ts';
 import { axis } from './solve-constraints.ts';
@@ -11,6 +12,7 @@ const hostsOf = (count: number, open = 200e3, reference = axis): CoupledHosts =>
   count,
   reference,
   limits: () => ({ lower: -open, upper: open }),
+  spread: () => open,
 });
 
 /** A collective each 100 ms of [0, seconds): every host enters within a ms and leaves at once; clocks are `shifts` ns ahead. */
@@ -77,14 +79,27 @@ describe('exits of collectives', () => {
     expect(correctionsAt(coupling, 2, 11 * second)).toEqual([-5e3, 5e3]);
   });
 
-  it('that scatter more than pings leave open say nothing', () => {
+  it.each([2, 3, 4, 5])('that scatter far more than the clocks of %i hosts are apart tell them apart all the same (seed 3)', (count) => {
+    const random = new Random(3, count);
+    const coupling = new ClockCoupling(hostsOf(count, 600e3));
+    const shifts = Array.from({ length: count }, (_, host) => (host - (count - 1) / 2) * 60e3);
+    for (let time = 0; time < 30 * second; time += 0.05 * second) {
+      const exits = shifts.map((shift) => time + 900e3 + shift + random.exponential(200e3));
+      const entries = shifts.map((shift) => time - 2e6 + shift);
+      coupling.collective('world', [...shifts.keys()], entries, exits);
+    }
+    coupling.end();
+    for (const [host, shift] of shifts.entries()) expect(Math.abs(coupling.correction(host, 11 * second) + shift)).toBeLessThan(40e3);
+  });
+
+  it('that scatter more than pings leave open say next to nothing', () => {
     const coupling = new ClockCoupling(hostsOf(2, 5e3));
     for (let index = 0; index < 300; index++) {
       const time = index * 0.1 * second;
       coupling.collective('world', [0, 1], [time - 2e6, time - 2e6], [time + ((index * 7) % 11) * 10e3, time + ((index * 5) % 11) * 10e3]);
     }
     coupling.end();
-    expect(correctionsAt(coupling, 2, 11 * second)).toEqual([0, 0]);
+    for (const host of [0, 1]) expect(Math.abs(coupling.correction(host, 11 * second))).toBeLessThan(1e3);
   });
 });
 
@@ -125,6 +140,20 @@ describe('messages', () => {
       }),
       { seed: 7, numRuns: 200 },
     );
+  });
+
+  it('that went both ways place clocks in the middle of what they leave open', () => {
+    const coupling = new ClockCoupling(hostsOf(2, 600e3));
+    // Host 1 is 200 µs behind; a call takes 50 µs there and back, and now and then a ms more.
+    for (let call = 0; call < 600; call++) {
+      const time = call * 0.05 * second;
+      const [there, back] = [50e3 + (call % 7) * 1e6, 50e3 + (call % 5) * 1e6];
+      coupling.message(0, time, 1, time + there - 200e3);
+      coupling.message(1, time + there + 30e3 - 200e3, 0, time + there + 30e3 + back);
+    }
+    coupling.end();
+    const apart = coupling.correction(1, 11 * second) - coupling.correction(0, 11 * second);
+    expect(Math.abs(apart - 200e3)).toBeLessThan(2e3);
   });
 
   it('that pings refute are counted and not believed', () => {

@@ -1,8 +1,10 @@
 // Tier 2: collectives and messages between ranks correct their clocks. Fed in order of time, on the axis of tier 1, it gives each
 // host a correction per knot of a common grid, linear in between.
 //
-//   exit equality   the ranks of an all-reduce leave it together: if a host leaves later than the middle (median over a knot), its
+//   exit equality   the ranks of an all-reduce leave it together: if a host leaves later than the others (median over a knot), its
 //                   clock is off by that; pings cannot see it (a path that is longer there than back)
+//   both ways       messages from one host to another and back are a ping between them: the middle of what they leave open is likeliest
+//   pings           the host's own clock is likely right, as far as its pings go; the three are fitted together, each by its spread
 //   causality       no rank leaves before the last has entered, no message arrives before it was sent: correction[to] − correction[from]
 //                   ≥ the missing time, at both knots around it, so that it holds between them, too
 //   proof           the limits by pings; the reference's own clock stays as it is
@@ -13,7 +15,8 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
-import { median } from '../model/robust.ts';
+import { deviation, median, mediansOfOthers } from '../model/robust.ts';
+import { fitValues, type Tie } from './fit-values.ts';
 import { isExact } from './host-pings.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { PairMaxima } from './pair-maxima.ts';
@@ -25,6 +28,8 @@ export interface CoupledHosts {
   readonly reference: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
+  /** How far the host's own evidence may be off at a time of the axis, ± ns. It must not change with what comes long after that time. */
+  spread(host: number, time: number): number;
   /** Times of the axis at which the host's clock stepped, in order, and ns by which it was set ahead, or back. */
   readonly steps?: (host: number) => readonly { readonly time: number; readonly jump: number }[];
 }
@@ -56,10 +61,7 @@ const atStepMax = 15_000;
 /** Exits of a host in a group near a knot: the fewest that give a median; above the most, every second, fourth … is kept. */
 const devsMin = 5;
 const devsMax = 256;
-/** A median is off by about its values' scatter ÷ √values; it is trusted to within this many times that. */
-const errorsMin = 6;
 const groupsMax = 64;
-const rounds = 60;
 
 export class ClockCoupling {
   #hosts: CoupledHosts;
@@ -67,7 +69,8 @@ export class ClockCoupling {
   /** Solved knots: their numbers, ascending, and per host one correction each; linear from one to the next. */
   readonly #indexes: number[] = [];
   readonly #solved: Float32Array[] = [];
-  #exitStart: Float64Array;
+  /** By host: the latest correction that fits all evidence best, before causality and proof. */
+  readonly #fitted: Float64Array;
   /** By host: the stretch for which its reach was read, and the reach. */
   readonly #reachPlace: Float64Array;
   readonly #reachOf: Float64Array;
@@ -80,7 +83,7 @@ export class ClockCoupling {
 
   constructor(hosts: CoupledHosts) {
     this.#hosts = hosts;
-    this.#exitStart = new Float64Array(hosts.count);
+    this.#fitted = new Float64Array(hosts.count);
     this.#reachPlace = new Float64Array(hosts.count).fill(Number.NaN);
     this.#reachOf = new Float64Array(hosts.count);
   }
@@ -116,7 +119,7 @@ export class ClockCoupling {
     if (![...entries, ...exits].every(isExact)) return;
     this.#advance(Math.min(lastEntry, firstExit));
     const isAtStep = hosts.some((host) => this.#isAtStep(host, lastEntry));
-    if (!isAtStep) this.#noteExits(group, hosts, exits);
+    if (!isAtStep) this.#noteExits(group, hosts, exits, firstExit);
     let reach = 0;
     for (const host of hosts) reach = Math.max(reach, 2 * this.#reach(host, lastEntry));
     if (lastEntry - firstExit + reach < 0) return;
@@ -219,9 +222,8 @@ export class ClockCoupling {
     return found;
   }
 
-  #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
-    const middle = median(exits);
-    const index = Math.round(middle / knotNs);
+  #noteExits(group: string, hosts: readonly number[], exits: readonly number[], firstExit: number): void {
+    const index = Math.round(firstExit / knotNs);
     if (this.#isSolved(index)) {
       this.late++;
       return;
@@ -233,13 +235,15 @@ export class ClockCoupling {
       noted = new Map();
       groups.set(group, noted);
     }
+    const others = mediansOfOthers(Float64Array.from(exits));
+    const share = (hosts.length - 1) / hosts.length;
     for (const [place, host] of hosts.entries()) {
       let deviations = noted.get(host);
       if (deviations === undefined) {
         deviations = new Deviations();
         noted.set(host, deviations);
       }
-      deviations.add((exits[place] as number) - middle);
+      deviations.add(share * ((exits[place] as number) - (others[place] as number)));
     }
   }
 
@@ -257,9 +261,13 @@ export class ClockCoupling {
     const { least, leastAtSteps, exits } = this.#knotAt(index);
     this.#open.delete(index);
     const time = index * knotNs;
-    const fitted = this.#fitExits(exits, time);
-    for (const [host, value] of fitted) this.#exitStart[host] = value;
-    const start = this.#exitStart.map((value, host) => this.#allowed(host, time, value));
+    const ties = [...this.#tiesOfMessages(least), ...this.#tiesOfExits(exits)];
+    const fitted = fitValues(this.#spreads(ties, time), ties);
+    for (const { from, to } of ties) {
+      this.#fitted[from] = fitted[from] as number;
+      if (to < this.#hosts.count) this.#fitted[to] = fitted[to] as number;
+    }
+    const start = this.#fitted.map((value, host) => this.#allowed(host, time, value));
     const sure = this.#solution(time, start, [least]);
     const all = leastAtSteps.isEmpty ? sure : this.#solution(time, start, [least, leastAtSteps]);
     const isLikely =
@@ -325,31 +333,40 @@ export class ClockCoupling {
     this.#solved.push(Float32Array.from(corrections));
   }
 
-  /**
-   * Each host's correction by its exits. One group: a host's distance to the mean of its hosts. Several groups that share hosts: least squares,
-   * each group with its own mean, while the mean of all hosts stays as it is (the average that pings give).
-   */
-  #fitExits(groups: ReadonlyMap<string, ReadonlyMap<number, Deviations>>, time: number): Map<number, number> {
-    const rows: { readonly group: number; readonly host: number; readonly deviation: number; readonly weight: number }[] = [];
-    let group = 0;
-    for (const noted of groups.values()) {
-      const from = rows.length;
-      for (const [host, deviations] of noted) {
-        const found = deviations.median();
-        if (found === undefined || found.error > this.#openness(host, time)) continue;
-        rows.push({ group, host, deviation: found.median, weight: deviations.count });
-      }
-      if (rows.length - from < 2) rows.length = from;
-      else group++;
-    }
-    return leastSquares(rows, group, this.#hosts.reference);
+  /** The tightest messages between two hosts, one each way. */
+  #tiesOfMessages(least: PairMaxima): Tie[] {
+    const ties: Tie[] = [];
+    least.each((from, to, missing) => {
+      const back = least.of(to, from);
+      if (from > to || back === Number.NEGATIVE_INFINITY) return;
+      ties.push({ from, to, difference: (missing - back) / 2, spread: Math.max(Math.abs(missing + back) / 2, marginNs) });
+    });
+    return ties;
   }
 
-  /** Half of the range that a host's proof allows: exits add nothing to it if their median may be off by more. */
-  #openness(host: number, time: number): number {
-    if (host === this.#hosts.reference) return Number.POSITIVE_INFINITY;
-    const { lower, upper } = this.#hosts.limits(host, time);
-    return Math.max((upper - lower) / 2, marginNs);
+  /** Between a group's hosts and the group itself, a node after those of the hosts: all of them left at one time. */
+  #tiesOfExits(groups: ReadonlyMap<string, ReadonlyMap<number, Deviations>>): Tie[] {
+    const ties: Tie[] = [];
+    let group = this.#hosts.count;
+    for (const noted of groups.values()) {
+      const before = ties.length;
+      for (const [host, deviations] of noted) {
+        const found = deviations.middle();
+        if (found !== undefined) ties.push({ from: host, to: group, difference: found.median, spread: Math.max(found.spread, marginNs) });
+      }
+      if (ties.length - before < 2) ties.length = before;
+      else group++;
+    }
+    return ties;
+  }
+
+  /** How far from 0 each node is: by pings; a group's own value may be any. */
+  #spreads(ties: readonly Tie[], time: number): Float64Array {
+    const { count, reference } = this.#hosts;
+    const nodes = ties.reduce((most, { to }) => Math.max(most, to + 1), count);
+    const spreads = new Float64Array(nodes).fill(Number.POSITIVE_INFINITY);
+    for (let host = 0; host < count; host++) spreads[host] = host === reference ? 0 : Math.max(this.#hosts.spread(host, time), marginNs);
+    return spreads;
   }
 }
 
@@ -376,43 +393,8 @@ class Deviations {
     this.#stride *= 2;
   }
 
-  /** The median, and how far it may be off: more, the fewer the values and the larger their scatter. */
-  median(): { median: number; error: number } | undefined {
-    const { length } = this.#values;
-    if (length < devsMin) return undefined;
-    const middle = median(this.#values);
-    const scatter = median(this.#values.map((value) => Math.abs(value - middle)));
-    return { median: middle, error: scatter * Math.min(1, errorsMin / Math.sqrt(length)) };
+  /** Their median and deviation; undefined where they are too few. */
+  middle(): { median: number; spread: number } | undefined {
+    return this.#values.length < devsMin ? undefined : { median: median(this.#values), spread: deviation(this.#values) };
   }
-}
-
-/** Corrections c that make c[host] + deviation the same within every group, as nearly as they can; the reference's is 0, else their mean. */
-function leastSquares(
-  rows: readonly { readonly group: number; readonly host: number; readonly deviation: number; readonly weight: number }[],
-  groups: number,
-  reference: number,
-): Map<number, number> {
-  const corrections = new Map<number, number>(rows.map(({ host }) => [host, 0]));
-  const means = new Float64Array(groups);
-  const sums = new Float64Array(groups);
-  for (let round = 0; round < (groups === 1 ? 1 : rounds); round++) {
-    means.fill(0);
-    sums.fill(0);
-    for (const { group, host, deviation, weight } of rows) {
-      (means[group] as number) += weight * ((corrections.get(host) as number) + deviation);
-      (sums[group] as number) += weight;
-    }
-    const wanted = new Map<number, { sum: number; weight: number }>();
-    for (const { group, host, deviation, weight } of rows) {
-      const of = wanted.get(host) ?? { sum: 0, weight: 0 };
-      of.sum += weight * ((means[group] as number) / (sums[group] as number) - deviation);
-      of.weight += weight;
-      wanted.set(host, of);
-    }
-    for (const [host, { sum, weight }] of wanted) corrections.set(host, sum / weight);
-  }
-  const shift =
-    corrections.get(reference) ?? [...corrections.values()].reduce((sum, value) => sum + value, 0) / Math.max(corrections.size, 1);
-  for (const [host, value] of corrections) corrections.set(host, value - shift);
-  return corrections;
 }

@@ -154,6 +154,10 @@ export class ClusterClocks {
         const at = model.offsetAt(own);
         return { lower: lower - at, upper: upper - at };
       },
+      spread: (host, time) => {
+        const { model, offset } = this.#placed[host] as PlacedHost;
+        return offset === undefined ? 0 : offset.spread.around(model.toHost(time));
+      },
       steps: (host) => {
         const { model, offset } = this.#placed[host] as PlacedHost;
         return (offset?.steps ?? []).map(({ at, jump }) => ({ time: model.toTrace(at), jump }));

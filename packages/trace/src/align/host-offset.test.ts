@@ -53,6 +53,25 @@ describe('fitHostOffset', () => {
     expect(Math.abs((knots.offset.at(-1) as number) - truth(180 * second))).toBeLessThan(60_000);
   });
 
+  it.each([
+    ['first', [0, 1, 2, 3]],
+    ['last', [6, 7, 8, 9]],
+    ['all but one', [0, 1, 2, 3, 4, 6, 7, 8, 9]],
+  ])('follows the pings of its calm moments, however late the others were: windows %s', (_, starved) => {
+    const random = new Random(7);
+    const pings = Array.from({ length: 40 }, (_, index): HostPing => {
+      const at = (index + 0.5) * 0.5 * second;
+      const isLate = starved.includes(Math.floor(at / (2 * second)));
+      const late = (): number => (isLate && random.uniform() < 0.8 ? random.uniform(20e6, 200e6) : 0);
+      const [there, back] = [300e3 + late(), 300e3 + late()];
+      // All of a starved window's answers are late.
+      const [upperAt, lowerAt] = [at - there, at + back + (isLate ? 50e6 : 0)];
+      return { at, upperAt, upper: truth(upperAt) + there, lowerAt, lower: truth(lowerAt) - back - (isLate ? 50e6 : 0) };
+    });
+    const { knots } = fitHostOffset(pings, 0, 20 * second);
+    for (const [index, time] of knots.at.entries()) expect(Math.abs((knots.offset[index] as number) - truth(time))).toBeLessThan(1e6);
+  });
+
   it.each([21, 22, 23])('gives for a part of a run what it gives for the whole, but for the last windows (seed %i)', (seed) => {
     const pings = pingsOf(seed, 400, 4);
     const whole = fitHostOffset(pings, 0, 400 * second);

@@ -18,7 +18,7 @@ import { clockBreaks } from './clock-steps.ts';
 import { type HostPing, inOrder } from './host-pings.ts';
 import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, scatterOf, smoothOffsets } from './offset-filter.ts';
-import { type WindowOffset, windowOffsets } from './offset-windows.ts';
+import { OffsetSpread, type WindowOffset, windowOffsets } from './offset-windows.ts';
 import { type BesideStep, placeStep } from './step-places.ts';
 
 /** Windows of the filter, and the best pings of each that are averaged. */
@@ -122,6 +122,7 @@ const mayRead = ({ readFrom, readUntil }: { readonly readFrom: number; readonly 
 export interface HostOffset {
   readonly knots: ClockKnots;
   readonly limits: HostLimits;
+  readonly spread: OffsetSpread;
   /** The clock's steps: host times, and the pings on either side of each. */
   readonly steps: readonly BesideStep[];
   /** Drift ρ that the limits assume, ns per ns: above `driftUsual` where the pings show that the clock runs faster or slower than that. */
@@ -150,6 +151,7 @@ export function fitHostOffset(
   const parts = [0, ...breaks.steps].map((first, place) => pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)));
   const steps = parts.slice(1).map((part, place) => placeStep(parts[place] as HostPing[], part, together));
   const segments: Segment[] = [];
+  const measured: WindowOffset[] = [];
   const at: number[] = [];
   const offset: number[] = [];
   for (const [place, part] of parts.entries()) {
@@ -162,6 +164,7 @@ export function fitHostOffset(
       until: Math.min(end, Math.max(until, last.upperAt, last.lowerAt)),
     };
     const windows = known.length > 0 ? known : windowOffsets(own, filterWindowNs, bestPings);
+    for (const window of windows) measured.push(window);
     const smooth = smoothOffsets(windows);
     const curve = known.length > 0 ? undefined : curveOf(windows, smooth);
     const envelope = new OffsetEnvelope(own, { driftSeen: curve?.driftSeen ?? 0, isSteady, ...(curve && { curve }) });
@@ -179,7 +182,8 @@ export function fitHostOffset(
   }
   const strays = breaks.strays.flatMap((index) => strayAt(pings, index, strayPings));
   const drift = Math.max(...segments.map(({ envelope }) => envelope.drift));
-  return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps, drift };
+  const spread = new OffsetSpread(measured.sort((a, b) => a.at - b.at));
+  return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), spread, steps, drift };
 }
 
 /** Limits of a stray between the nearest pings that are no strays: by the host's clock, and by the reference's if the stray is right. */

@@ -55,11 +55,13 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
     const before = filtered[index - 1];
     const guess =
       before === undefined
-        ? { offset, drift: slope, oo: offsetOpen ** 2, od: 0, dd: driftOpen ** 2 }
+        ? { offset, drift: slope, oo: (offsetOpen + width / 2) ** 2, od: 0, dd: driftOpen ** 2 }
         : predict(before, at - (windows[index - 1] as WindowOffset).at);
     predicted.push(guess);
     widthMin = Math.min(widthMin, width);
-    const noise = Math.max(Math.max(width - widthMin, widthStep) / 2 + noiseMin, scatter(windows, index));
+    const likely = Math.max(Math.max(width - widthMin, widthStep) / 2 + noiseMin, scatter(windows, index));
+    // However late other windows' pings were, this one's limits hold.
+    const noise = Math.min(likely, width / 2 + noiseMin);
     filtered.push(update(guess, offset, noise ** 2));
   }
   return windows.map(({ at }, index) => {

@@ -10,8 +10,9 @@
 //
 // Invariant: a window's offset depends on its own pings and on those of the next `reach` windows, so it is final when those are over.
 
+import { countBelow } from '../model/count-below.ts';
 import type { HostPing } from './host-pings.ts';
-import { driftMax } from './offset-envelope.ts';
+import { driftMax, driftUsual } from './offset-envelope.ts';
 
 /** The offset in the middle of a window of pings. */
 export interface WindowOffset {
@@ -47,6 +48,42 @@ export function windowOffsets(pings: readonly HostPing[], length: number, best: 
     const slope = clamp(slopeAround(pings, windows, closest, place, ahead), driftMax);
     return { at, slope, ...measure(pings, from, to, at, slope, best) };
   });
+}
+
+/** Windows this much later than a time tell of it, ns: few enough to be known when a live run places it. */
+const aheadNs = 30e9;
+
+/** How far a host's offset may be off, by the pings around a time alone. Later pings change nothing, unlike limits over a whole run. */
+export class OffsetSpread {
+  readonly #at: Float64Array;
+  readonly #half: Float64Array;
+  /** ± ns at each window, by it and those before. */
+  readonly #before: Float64Array;
+
+  /** `windows` in order of time. */
+  constructor(windows: readonly WindowOffset[]) {
+    this.#at = Float64Array.from(windows, ({ at }) => at);
+    this.#half = Float64Array.from(windows, ({ width }) => width / 2);
+    this.#before = this.#half.slice();
+    for (let place = 1; place < windows.length; place++) {
+      const carried = (this.#before[place - 1] as number) + this.#drifted(place, this.#at[place - 1] as number);
+      this.#before[place] = Math.min(carried, this.#half[place] as number);
+    }
+  }
+
+  /** ± ns at host time `time`; infinite where no window before or soon after tells of it. */
+  around(time: number): number {
+    const next = countBelow(this.#at.length, (place) => (this.#at[place] as number) <= time);
+    let least = next === 0 ? Number.POSITIVE_INFINITY : (this.#before[next - 1] as number) + this.#drifted(next - 1, time);
+    for (let place = next; place < this.#at.length && (this.#at[place] as number) <= time + aheadNs; place++) {
+      least = Math.min(least, (this.#half[place] as number) + this.#drifted(place, time));
+    }
+    return least;
+  }
+
+  #drifted(place: number, time: number): number {
+    return driftUsual * Math.abs((this.#at[place] as number) - time);
+  }
 }
 
 interface Window {

@@ -29,6 +29,12 @@ export class PairMaxima {
     }
   }
 
+  /** −∞ for a pair that was not seen. */
+  of(from: number, to: number): number {
+    const pair = from * this.#count + to;
+    return this.#dense?.[pair] ?? this.#sparse.get(pair) ?? Number.NEGATIVE_INFINITY;
+  }
+
   each(visit: (from: number, to: number, value: number) => void): void {
     const count = this.#count;
     if (this.#dense !== undefined) {
