@@ -20,6 +20,10 @@ const sources = {
 
 const minute = 60_000;
 
+/** Two cores run the suite. Tests that compute keep them busy, but for a file that waits now and then; tests of whole programs wait for those. */
+const computing = { maxWorkers: 3, sequence: { groupOrder: 0 } };
+const waiting = { maxWorkers: 6, sequence: { groupOrder: 1 } };
+
 /** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
 const services = [
   'packages/aggregator/src/http/certificate.test.ts',
@@ -50,6 +54,7 @@ const recorded = !isRecorded
       {
         ...sources,
         test: {
+          ...waiting,
           name: 'recorded',
           include: ['test/recorded/**/*.test.ts'],
           globalSetup: ['test/setup/command-module.ts'],
@@ -63,20 +68,24 @@ const recorded = !isRecorded
 const native =
   process.env.RANKTRACE_NATIVE_TFJS === undefined
     ? []
-    : [{ ...sources, test: { name: 'native', include: ['test/native/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute } }];
+    : [
+        {
+          ...sources,
+          test: { ...waiting, name: 'native', include: ['test/native/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute },
+        },
+      ];
 
 export default defineConfig({
   ...sources,
   test: {
     globalSetup: ['test/setup/real-parts.ts'],
-    // Two cores run the suite; two more workers use the time in which tests of whole programs wait for them.
-    maxWorkers: 4,
     // Transformed modules stay in node_modules/.experimental-vitest-cache, by content and settings: a run of one file needs a quarter less CPU time.
     experimental: { fsModuleCache: true },
     projects: [
       {
         ...sources,
         test: {
+          ...computing,
           name: 'unit',
           include: ['{packages,examples}/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
           exclude: [...withTensorFlow, ...services],
@@ -89,6 +98,7 @@ export default defineConfig({
       {
         ...sources,
         test: {
+          ...computing,
           name: 'sdk',
           include: withTensorFlow,
           testTimeout: 2 * minute,
@@ -98,6 +108,7 @@ export default defineConfig({
       {
         ...sources,
         test: {
+          ...computing,
           name: 'repository',
           include: ['test/repository/**/*.test.ts'],
           isolate: false,
@@ -107,11 +118,12 @@ export default defineConfig({
       },
       {
         ...sources,
-        test: { name: 'services', include: services, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
+        test: { ...waiting, name: 'services', include: services, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
       },
       {
         ...sources,
         test: {
+          ...waiting,
           name: 'cluster',
           include: ['test/*.test.ts'],
           globalSetup: ['test/setup/command-module.ts'],
