@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it, type TestContext } from 'vitest';
 import {
+  apartOf,
   brokenBy,
   errorsOf,
   type KnownClock,
@@ -135,10 +136,11 @@ async function check(out: string, known: KnownRun): Promise<{ readonly median: n
   const residuals = residualsOf(read, known);
   const errors = errorsOf(residuals);
   const bounds = residuals.map(({ bound }) => bound);
+  const apart = apartOf(residuals);
   console.log(
     [
       `${known.run}: hosts apart median ${us(quantile(errors, 0.5))}, 95 % ${us(quantile(errors, 0.95))}, worst ${us(Math.max(...errors))}`,
-      `of ${errors.length} steps; bounds ± ${us(Math.min(...bounds))} to ${us(Math.max(...bounds))};`,
+      `of ${errors.length} steps, proven ± ${us(apart.median)}; bounds ± ${us(Math.min(...bounds))} to ${us(Math.max(...bounds))};`,
       `the shortest pings say ${us(own.byShortestPing)}, own clocks ${(Math.min(...own.exitSpreads) / 1e9).toFixed(3)} s`,
     ].join(' '),
   );
@@ -152,6 +154,8 @@ async function check(out: string, known: KnownRun): Promise<{ readonly median: n
   }
   expect(errors).toHaveLength(known.truths[0]?.steps.length as number);
   expect(brokenBy(residuals)).toBe(0);
+  expect(apart.broken).toBe(0);
+  expect(apart.median).toBeLessThan(2 * quantile(bounds, 0.5));
   expect(reversedIn(read, worldSize)).toEqual([]);
   // Noisy pings over seconds leave drifts uncertain by 20 ppm, which calls of 60 µs may contradict. That is reported; nothing else is missing.
   expect(read.findings.filter((text) => !text.startsWith('messages contradict each other'))).toEqual([]);

@@ -207,7 +207,7 @@ function stepFigures(): Figure[] {
 function balancedFigure(): Figure {
   const hosts = Array.from({ length: 128 }, (_, host) => host);
   const [limits, spread] = [() => ({ lower: -150_000, upper: 150_000 }), () => 150_000];
-  const coupling = new ClockCoupling({ count: hosts.length, reference: -1, limits, spread });
+  const coupling = new ClockCoupling({ count: hosts.length, reference: -1, hub: 0, limits, spread });
   const collectives = 500;
   const began = performance.now();
   for (let collective = 0; collective < collectives; collective++) {

@@ -35,6 +35,10 @@ export interface Residual {
   readonly most: number;
   /** The trace's own bound of it, ± ns. */
   readonly bound: number;
+  /** Its part of what the trace proves of two hosts, ± ns. */
+  readonly apart: number;
+  /** The instant that all ranks have in each step. */
+  readonly at: 'mark' | 'entry' | 'exit';
 }
 
 /** All step marks, entries and exits. */
@@ -44,15 +48,16 @@ export function residualsOf({ events, processes }: ReadRun, { truths, clocks }: 
     const { steps, collectives } = truths[event.rank] as Truth;
     const { host } = clocks[event.rank] as KnownClock;
     const alignment = processes.find(({ rank }) => rank === event.rank)?.alignment;
-    const add = (step: number, time: typeof event.start, between: readonly [number, number]): void => {
+    const add = (at: Residual['at'], step: number, time: typeof event.start, between: readonly [number, number]): void => {
       const bound = alignment?.boundAt?.(time) ?? alignment?.bound ?? 0;
-      residuals.push({ host, step, least: time - between[1], most: time - between[0], bound });
+      const apart = alignment?.apartAt?.(time) ?? Number.POSITIVE_INFINITY;
+      residuals.push({ host, step, least: time - between[1], most: time - between[0], bound, apart, at });
     };
-    if (event.kind === 'step') add(event.step, endOf(event), steps[event.step] as Truth['steps'][number]);
+    if (event.kind === 'step') add('mark', event.step, endOf(event), steps[event.step] as Truth['steps'][number]);
     if (event.kind !== 'collective') continue;
     const [before, inside, leaving, left] = collectives[event.sequence] as Truth['collectives'][number];
-    add(event.sequence, event.start, [before, inside]);
-    add(event.sequence, endOf(event), [leaving, left]);
+    add('entry', event.sequence, event.start, [before, inside]);
+    add('exit', event.sequence, endOf(event), [leaving, left]);
   }
   return residuals;
 }
@@ -77,6 +82,27 @@ export function brokenBy(residuals: readonly Residual[]): number {
     lowest = Math.min(lowest, most + bound);
   }
   return Math.max(0, highest - lowest);
+}
+
+/** By how much two hosts are further apart than the trace proves, ns, and what it proves of two hosts in the median, ± ns. */
+export function apartOf(residuals: readonly Residual[]): { readonly broken: number; readonly median: number } {
+  const instants = new Map<string, Residual[]>();
+  for (const residual of residuals) {
+    const key = `${residual.step} ${residual.at}`;
+    instants.set(key, [...(instants.get(key) ?? []), residual]);
+  }
+  const proven: number[] = [];
+  let broken = 0;
+  for (const together of instants.values()) {
+    for (const a of together) {
+      for (const b of together) {
+        if (a.host === b.host) continue;
+        proven.push(a.apart + b.apart);
+        broken = Math.max(broken, a.least - b.most - a.apart - b.apart);
+      }
+    }
+  }
+  return { broken, median: proven.sort((a, b) => a - b)[proven.length >> 1] as number };
 }
 
 /** Collectives that a rank leaves before all have entered, and calls that arrive before they were sent, as text. */

@@ -11,6 +11,7 @@ const second = 1e9;
 const hostsOf = (count: number, open = 200e3, reference = axis): CoupledHosts => ({
   count,
   reference,
+  hub: 0,
   limits: () => ({ lower: -open, upper: open }),
   spread: () => open,
 });

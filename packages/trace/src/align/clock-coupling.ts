@@ -16,6 +16,7 @@
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
 import { deviation, median, mediansOfOthers } from '../model/robust.ts';
+import { ApartEvidence } from './apart-proof.ts';
 import { fitValues, type Tie } from './fit-values.ts';
 import { isExact } from './host-pings.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
@@ -26,6 +27,8 @@ export interface CoupledHosts {
   readonly count: number;
   /** The host with the clock that is the axis; `axis` when it has no ranks. */
   readonly reference: number;
+  /** The host that all others are compared with, to prove how far apart they are. */
+  readonly hub: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
   /** How far the host's own evidence may be off at a time of the axis, ± ns. It must not change with what comes long after that time. */
@@ -63,6 +66,13 @@ const devsMin = 5;
 const devsMax = 256;
 const groupsMax = 64;
 
+/** Whether a clock that was set ahead by `jump` ns at about `step` may have stepped between two times of the axis. */
+export const isNearStep = (from: number, until: number, step: number, jump: number): boolean => {
+  // A clock that was set back showed some times twice: half of that stretch is shown on either side of the cut, off by as much again.
+  const reach = stepReachNs + 1.5 * Math.abs(jump);
+  return step >= from - reach && step <= until + reach;
+};
+
 export class ClockCoupling {
   #hosts: CoupledHosts;
   readonly #open = new Map<number, Knot>();
@@ -74,6 +84,8 @@ export class ClockCoupling {
   /** By host: the stretch for which its reach was read, and the reach. */
   readonly #reachPlace: Float64Array;
   readonly #reachOf: Float64Array;
+  /** What proves how far apart clocks are: all evidence but what pings refute, and what is near a clock step. */
+  readonly apart: ApartEvidence;
   /** Contradictions between clocks, in order of time. */
   readonly conflicts: ClockConflict[] = [];
   /** Messages, and pairs of a collective's hosts, that pings prove wrong: not used. */
@@ -83,6 +95,7 @@ export class ClockCoupling {
 
   constructor(hosts: CoupledHosts) {
     this.#hosts = hosts;
+    this.apart = new ApartEvidence(hosts.count, hosts.hub);
     this.#fitted = new Float64Array(hosts.count);
     this.#reachPlace = new Float64Array(hosts.count).fill(Number.NaN);
     this.#reachOf = new Float64Array(hosts.count);
@@ -100,9 +113,10 @@ export class ClockCoupling {
     this.#advance(Math.min(sent, received));
     const missing = sent - received;
     const reach = this.#reach(from, sent) + this.#reach(to, received);
-    if (missing + reach < 0) return;
     const [begin, end] = [Math.min(sent, received), Math.max(sent, received)];
     const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
+    if (missing <= reach && !isAtStep) this.apart.add(from, sent, to, received);
+    if (missing + reach < 0) return;
     // Near a clock step, events may be shown on the wrong side: the conflict is recorded, however far they are off.
     if (missing > reach && !isAtStep) this.refuted++;
     else for (const needed of this.#neededAt(begin, end, isAtStep)) needed.raise(from, to, missing);
@@ -122,6 +136,7 @@ export class ClockCoupling {
     if (!isAtStep) this.#noteExits(group, hosts, exits, firstExit);
     let reach = 0;
     for (const host of hosts) reach = Math.max(reach, 2 * this.#reach(host, lastEntry));
+    if (!isAtStep) this.#noteApart(hosts, entries, exits, reach);
     if (lastEntry - firstExit + reach < 0) return;
     const needed = this.#neededAt(lastEntry, lastEntry, isAtStep);
     for (let a = 0; a < hosts.length; a++) {
@@ -133,6 +148,20 @@ export class ClockCoupling {
         if (missing > reach && !isAtStep) this.refuted++;
         else for (const least of needed) least.raise(hosts[a] as number, hosts[b] as number, missing);
       }
+    }
+  }
+
+  /** A collective is a message from the hub to each other host, and one back. */
+  #noteApart(hosts: readonly number[], entries: readonly number[], exits: readonly number[], reach: number): void {
+    const { hub } = this.apart;
+    const at = hosts.indexOf(hub);
+    if (at < 0) return;
+    const [hubEntry, hubExit] = [entries[at] as number, exits[at] as number];
+    for (const [place, host] of hosts.entries()) {
+      const [entry, exit] = [entries[place] as number, exits[place] as number];
+      if (host === hub || Math.max(hubEntry - exit, entry - hubExit) > reach) continue;
+      this.apart.add(hub, hubEntry, host, exit);
+      this.apart.add(host, entry, hub, hubExit);
     }
   }
 
@@ -166,8 +195,7 @@ export class ClockCoupling {
   }
 
   #isAtStep(host: number, time: number): boolean {
-    // A clock that was set back showed some times twice: half of that stretch is shown on either side of the cut, off by as much again.
-    return this.#hosts.steps?.(host).some((step) => Math.abs(step.time - time) <= stepReachNs + 1.5 * Math.abs(step.jump)) ?? false;
+    return this.#hosts.steps?.(host).some((step) => isNearStep(time, time, step.time, step.jump)) ?? false;
   }
 
   /** How far a correction may go, ns: the limits change slowly, so they are read once per `reachNs`. */

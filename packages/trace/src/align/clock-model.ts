@@ -7,6 +7,7 @@
 // Invariant: offsets and the knots' times are whole ns and no offset falls faster than time passes, so no two times change places.
 
 import { type Nanos, nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { countBelow } from '../model/count-below.ts';
 import type { Alignment } from '../model/trace-sink.ts';
 import type { HostLimits } from './host-offset.ts';
 import { driftUsual } from './offset-envelope.ts';
@@ -88,6 +89,12 @@ export class ClockModel {
     });
   }
 
+  /** The same clock, with a proof of how far it is from others. */
+  knownApart(apartAt: NonNullable<Alignment['apartAt']>): ClockModel {
+    const { method, bound } = this.alignment;
+    return new ClockModel(method, this.knots, bound, { ...this.alignment, apartAt });
+  }
+
   /** ns on the trace axis of `time` ns on the host's clock; whole ns, so that equal inputs stay equal. */
   toTrace(time: number): TraceTime {
     return traceTime(Math.round(time + this.offsetAt(time)));
@@ -113,6 +120,21 @@ export class ClockModel {
   forRank(epoch: number): RankClock {
     const exact = this.knots.at.length === 1 ? epoch + (this.knots.offset[0] as number) : undefined;
     return { exact, toTrace: (time) => (exact === undefined ? this.toTrace(time + epoch) : traceTime(time + exact)) };
+  }
+
+  /** The largest difference between offsets from host time `from` to `until`, ns. */
+  wiggle(from: number, until: number): number {
+    const { at, offset } = this.knots;
+    let [least, most] = [this.offsetAt(from), this.offsetAt(from)];
+    const see = (value: number): void => {
+      least = Math.min(least, value);
+      most = Math.max(most, value);
+    };
+    for (let place = countBelow(at.length, (knot) => (at[knot] as number) <= from); (at[place] ?? until) < until; place++) {
+      see(offset[place] as number);
+    }
+    see(this.offsetAt(until));
+    return most - least;
   }
 
   /** The offset to add to `time` on the host's clock, ns. */

@@ -14,9 +14,10 @@
 // Invariant: ranks on one host share one model; a host without evidence is labelled, never merged silently; no evidence, however wrong,
 // throws.
 
-import { nanos } from '@ranktrace/protocol';
+import { nanos, type TraceTime } from '@ranktrace/protocol';
 import type { Alignment } from '../model/trace-sink.ts';
-import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
+import { ApartProof, type AxisClock } from './apart-proof.ts';
+import { type ClockCoupling, type CoupledHosts, isNearStep } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
 import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing, type OffsetHints } from './host-offset.ts';
@@ -146,6 +147,7 @@ export class ClusterClocks {
     return {
       count: this.#hosts.length,
       reference: reference < 0 ? axis : reference,
+      hub: Math.max(0, reference < 0 ? this.#placed.findIndex((placed) => placed?.model.alignment.method !== 'unaligned') : reference),
       limits: (host, time) => {
         const { model, offset } = this.#placed[host] as PlacedHost;
         if (offset === undefined) return { lower: 0, upper: 0 };
@@ -158,16 +160,14 @@ export class ClusterClocks {
         const { model, offset } = this.#placed[host] as PlacedHost;
         return offset === undefined ? 0 : offset.spread.around(model.toHost(time));
       },
-      steps: (host) => {
-        const { model, offset } = this.#placed[host] as PlacedHost;
-        return (offset?.steps ?? []).map(({ at, jump }) => ({ time: model.toTrace(at), jump }));
-      },
+      steps: (host) => stepsOf(this.#placed[host] as PlacedHost),
     };
   }
 
   /** The clocks, with the corrections of `coupling` and the shifts of `resort` (which must have ended) where given. */
   fitted(coupling?: ClockCoupling, resort?: LastResort): FittedClocks {
-    const models = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling, resort));
+    const bare = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling, resort));
+    const models = coupling === undefined ? bare : bare.map((model, host) => this.#apart(model, host, bare, coupling));
     const clocks = this.#evidence.map((rank) => {
       const host = this.#hostOf.get(rank) as number;
       const model = models[host] as ClockModel;
@@ -176,11 +176,51 @@ export class ClusterClocks {
     });
     return { clocks, unixEpoch: this.#unixEpoch };
   }
+
+  /** The model of a host, with what proves how far it is from the hub. */
+  #apart(model: ClockModel, host: number, models: readonly ClockModel[], { apart }: ClockCoupling): ClockModel {
+    const [placed, ofHub] = [this.#placed[host], this.#placed[apart.hub]] as [PlacedHost, PlacedHost];
+    const hub = models[apart.hub] as ClockModel;
+    // One that reads another's clock is compared by that one's evidence, which has no limits of its own.
+    if (placed.leader !== host || ofHub.leader !== apart.hub || model.alignment.method === 'unaligned') return model;
+    if (host === apart.hub) return model.knownApart(() => 0);
+    const [clock, hubClock] = [axisClock(placed), axisClock(ofHub)];
+    let proof: ApartProof | undefined;
+    return model.knownApart((time) => {
+      proof ??= new ApartProof(apart, host, clock, hubClock);
+      const own = model.toHost(time);
+      const { lower, upper } = proof.at(placed.model.toTrace(own));
+      // offset[host] − offset[hub], as shown.
+      const shown = hub.toHost(time) - own;
+      // The two are shown at one time of the axis, which is that of both to within their bounds.
+      const late = 2 * (clock.drift + hubClock.drift) * (boundOf(model, time) + boundOf(hub, time));
+      return Math.ceil(Math.max(upper - shown, shown - lower, 0) + late) + roundingNs;
+    });
+  }
 }
 
 /** The clocks of a run by each host's own evidence. */
 export function fitClocks(evidence: readonly ClockEvidence[]): FittedClocks {
   return new ClusterClocks(evidence).fitted();
+}
+
+/** Whole ns of three clocks. */
+const roundingNs = 3;
+
+const boundOf = ({ alignment }: ClockModel, time: TraceTime): number =>
+  alignment.boundAt?.(time) ?? alignment.bound ?? Number.POSITIVE_INFINITY;
+
+const stepsOf = ({ model, offset }: PlacedHost) => (offset?.steps ?? []).map(({ at, jump }) => ({ time: model.toTrace(at), jump }));
+
+function axisClock(placed: PlacedHost): AxisClock {
+  const { model, offset } = placed;
+  const steps = stepsOf(placed);
+  return {
+    drift: offset?.drift ?? 0,
+    toHost: (time) => model.toHost(time),
+    wiggle: (from, until) => model.wiggle(model.toHost(from), model.toHost(until)),
+    mayStep: (from, until) => steps.some(({ time, jump }) => isNearStep(from, until, time, jump)),
+  };
 }
 
 /** Ranks by host; each rank of unknown host has its own clock until evidence says that they share one. */

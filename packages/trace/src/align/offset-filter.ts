@@ -7,7 +7,7 @@
 // merge from scratch alike.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { median } from '../model/robust.ts';
+import { medianOfSorted } from '../model/robust.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 export interface SmoothOffset {
@@ -49,6 +49,7 @@ interface State {
 export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] {
   const filtered: State[] = [];
   const predicted: State[] = [];
+  const bends = bendsOf(windows);
   // The first few windows may all be bad.
   let widthMin = Math.min(...windows.slice(0, firstWindows).map(({ width }) => width));
   for (const [index, { at, offset, width, slope }] of windows.entries()) {
@@ -59,7 +60,7 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
         : predict(before, at - (windows[index - 1] as WindowOffset).at);
     predicted.push(guess);
     widthMin = Math.min(widthMin, width);
-    const likely = Math.max(Math.max(width - widthMin, widthStep) / 2 + noiseMin, scatter(windows, index));
+    const likely = Math.max(Math.max(width - widthMin, widthStep) / 2 + noiseMin, noiseNear(bends, index));
     // However late other windows' pings were, this one's limits hold.
     const noise = Math.min(likely, width / 2 + noiseMin);
     filtered.push(update(guess, offset, noise ** 2));
@@ -75,25 +76,31 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
 }
 
 /** Noise of the windows near `index`, ns, by the latest of them. */
-function scatter(windows: readonly WindowOffset[], index: number): number {
-  const end = Math.min(windows.length, Math.max(index, scatterMin) + 1);
-  return scatterOf(windows, Math.max(2, end - scatterMax), end);
+function noiseNear(bends: Float64Array, index: number): number {
+  // A bend is that of three windows, so there are two fewer.
+  const end = Math.min(bends.length, Math.max(index, scatterMin) - 1);
+  return noiseOf(bends.subarray(Math.max(0, end - scatterMax), end));
 }
 
 /**
- * Noise of windows [from, end), ns: by their second differences, which are 0 for a steady drift. Where path delays vary by
- * milliseconds, the best ping of a window is off by more than its limits show.
+ * Noise of windows, ns: by their second differences, which are 0 for a steady drift. Where path delays vary by milliseconds, the best ping of a
+ * window is off by more than its limits show.
  */
-export function scatterOf(windows: readonly WindowOffset[], from = 2, end = windows.length): number {
-  const bends: number[] = [];
-  for (let at = from; at < end; at++) {
-    const [a, b, c] = [windows[at - 2], windows[at - 1], windows[at]] as [WindowOffset, WindowOffset, WindowOffset];
+export const scatterOf = (windows: readonly WindowOffset[]): number => noiseOf(bendsOf(windows));
+
+/** How far each window but the first and the last lies off the line through its neighbours, ns. */
+function bendsOf(windows: readonly WindowOffset[]): Float64Array {
+  const bends = new Float64Array(Math.max(0, windows.length - 2));
+  for (let at = 0; at < bends.length; at++) {
+    const [a, b, c] = [windows[at], windows[at + 1], windows[at + 2]] as [WindowOffset, WindowOffset, WindowOffset];
     const share = (b.at - a.at) / (c.at - a.at);
-    bends.push(Math.abs(b.offset - a.offset - share * (c.offset - a.offset)));
+    bends[at] = Math.abs(b.offset - a.offset - share * (c.offset - a.offset));
   }
-  // For normal noise: a bend is the noise of the middle window minus the mean of its neighbours'; its absolute median is 0.6745 deviations.
-  return bends.length === 0 ? 0 : median(bends) / 0.6745 / Math.sqrt(1.5);
+  return bends;
 }
+
+/** For normal noise a bend is that of the middle window minus the mean of its neighbours'; its absolute median is 0.6745 deviations. */
+const noiseOf = (bends: Float64Array): number => medianOfSorted(bends.slice().sort()) / 0.6745 / Math.sqrt(1.5);
 
 function predict({ offset, drift, oo, od, dd }: State, length: number): State {
   const share = length / wanderNs;

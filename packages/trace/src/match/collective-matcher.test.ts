@@ -254,19 +254,19 @@ describe('bounds', () => {
     expect(matcher.overflow).toBe(1);
   });
 
-  it('holds neither a million groups nor names of a megabyte', () => {
+  it('holds neither hundreds of thousands of groups nor names of a megabyte', () => {
     let reported = 0;
     const matcher = new CollectiveMatcher(({ parts }) => {
       reported += parts.length;
     });
     for (let n = 0; n < 300; n++) matcher.add(part({ rank: 0, group: `${n} ${'x'.repeat(1e6)}`, entry: 0 }));
     expect(matcher.waiting).toBeLessThan(40);
-    for (let n = 0; n < 1_000_000; n++) matcher.add(part({ rank: 0, group: `g${n}`, entry: 0 }));
+    for (let n = 0; n < 300_000; n++) matcher.add(part({ rank: 0, group: `g${n}`, entry: 0 }));
     expect(matcher.waiting).toBeLessThanOrEqual(65_536);
     const waiting = matcher.waiting;
     matcher.end();
     expect(reported).toBe(waiting);
-    expect(reported + matcher.givenUp).toBe(1_000_300);
+    expect(reported + matcher.givenUp).toBe(300_300);
   });
 
   it('takes times and numbers that make no sense', () => {

@@ -10,7 +10,7 @@
 // from none, and has no bandwidth.
 
 import { type CollectiveKind, collectiveKind, isBarrierLike, type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import { boundAt, epsilonOf } from '../model/epsilon.ts';
+import { apartAt, boundAt, epsilonOf } from '../model/epsilon.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
 import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
@@ -117,24 +117,28 @@ function isReversed(parts: readonly CollectivePart[], [source, destination]: rea
   return receiveExit(parts, destination) < sent;
 }
 
-/** Sum of the two largest bounds among the hosts, ns. */
+/** ± ns between any two of the parts' hosts: by the reference clock, or by what proves how far apart they are. */
 function spreadOf(
   parts: readonly CollectivePart[],
   processOf: (member: number) => TraceProcess | undefined,
   time: TraceTime,
 ): Nanos | undefined {
-  const bounds = new Map<string, number>();
+  const [bounds, apart] = [new Map<string, number>(), new Map<string, number>()];
   for (const { member } of parts) {
     const process = processOf(member);
     if (process === undefined) continue;
-    const bound = boundAt(process, time) ?? Number.POSITIVE_INFINITY;
-    bounds.set(process.host, Math.max(bounds.get(process.host) ?? 0, bound));
+    const { host } = process;
+    bounds.set(host, Math.max(bounds.get(host) ?? 0, boundAt(process, time) ?? Number.POSITIVE_INFINITY));
+    apart.set(host, Math.max(apart.get(host) ?? 0, apartAt(process, time)));
   }
-  if (bounds.size < 2) return nanos(0);
+  return bounds.size < 2 ? nanos(0) : known(Math.min(twoLargest(bounds.values()), twoLargest(apart.values())));
+}
+
+function twoLargest(values: Iterable<number>): number {
   let [most, second] = [0, 0];
-  for (const bound of bounds.values()) {
-    second = Math.max(second, Math.min(bound, most));
-    most = Math.max(most, bound);
+  for (const value of values) {
+    second = Math.max(second, Math.min(value, most));
+    most = Math.max(most, value);
   }
-  return known(most + second);
+  return most + second;
 }

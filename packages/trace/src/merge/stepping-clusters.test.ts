@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { Random } from '../simulate/random.ts';
 import { judgeClocks } from '../testing/judge-clocks.ts';
 
@@ -19,7 +20,7 @@ describe('one clock of eight', () => {
     'that steps at $seconds s by $micros µs is cut there, and everything is shown within 20 µs (seed $seed)',
     ({ seed, seconds, micros }) => {
       const judged = judgeClocks({ ...base, seed, clockSteps: [{ host: 5, seconds, micros }] });
-      expect(judged).toMatchObject({ beyond: 0, reversed: 0 });
+      expect(judged).toMatchObject({ beyond: 0, apartBeyond: 0, reversed: 0 });
       expect(judged.steps.map((steps) => steps.length)).toEqual([0, 0, 0, 0, 0, 1, 0, 0]);
       // The axis may begin up to half a second before or after the simulation.
       expect(Math.abs((judged.steps[5]?.[0] ?? 0) / 1e9 - seconds)).toBeLessThan(0.75);
@@ -39,6 +40,28 @@ it.each(someSeeds([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))(
       micros: Math.round((random.chance(0.5) ? 1 : -1) * 10 ** random.uniform(0, 7)),
     }));
     const judged = judgeClocks({ ranks: 8, hosts: 4, seconds, seed, driftPpm: 20, clockSteps });
-    expect({ clockSteps, beyond: judged.beyond, unmarked: judged.unmarked }).toEqual({ clockSteps, beyond: 0, unmarked: 0 });
+    const { beyond, apartBeyond, unmarked } = judged;
+    expect({ clockSteps, beyond, apartBeyond, unmarked }).toEqual({ clockSteps, beyond: 0, apartBeyond: 0, unmarked: 0 });
   },
 );
+
+/** Sources whose clocks were pinged until `seconds` after each rank's begin, as where the aggregator goes away. */
+function pingedUntil(sources: readonly BatchSource[], seconds: number): readonly BatchSource[] {
+  return sources.map((source) => ({
+    ...source,
+    batch: (index, tables) => {
+      const batch = source.batch(index, tables);
+      const { length, columns } = batch?.tables.clockSamples ?? { length: 0, columns: { sent: [] } };
+      for (let row = 0; row < length; row++) if ((columns.sent[row] as number) > seconds * 1e9) columns.sent[row] = Number.NaN;
+      return batch;
+    },
+  }));
+}
+
+it.each(someSeeds([1, 2]))('hosts that nobody pings any more stay together, and are proven to (seed %i)', (seed) => {
+  const judged = judgeClocks({ ranks: 8, hosts: 4, seconds: 90, seed, driftPpm: 20 }, (sources) => pingedUntil(sources, 15));
+  expect(judged).toMatchObject({ beyond: 0, apartBeyond: 0, unmarked: 0 });
+  // By pings nothing is known but that clocks drift by 50 µs a second.
+  expect(judged.bound).toBeGreaterThan(3e6);
+  expect(judged.apart).toBeLessThan(400e3);
+});

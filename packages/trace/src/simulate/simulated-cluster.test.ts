@@ -255,7 +255,7 @@ describe('simulated cluster', () => {
   });
 
   it('cuts batches that would be too large, and keeps them in order', () => {
-    const { sources } = simulatedCluster({ ranks: 2, hosts: 2, seconds: 2, rpcsPerSecond: 20_000, seed: 3 });
+    const { sources } = simulatedCluster({ ranks: 2, hosts: 2, seconds: 1, rpcsPerSecond: 20_000, seed: 3 });
     for (const source of sources) {
       let watermark = 0;
       for (const batch of batchesOf(source)) {

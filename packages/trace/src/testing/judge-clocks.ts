@@ -3,14 +3,21 @@
 //
 // The axis may begin anywhere, so every event limits its origin to an interval; bounds hold if one origin satisfies all of them.
 
+import { traceTime } from '@ranktrace/protocol';
 import { mergeRun } from '../merge/merge-run.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
+import type { BatchSource } from '../model/batch-source.ts';
+import { apartAt } from '../model/epsilon.ts';
+import { median } from '../model/robust.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
 
 export interface JudgedClocks {
   /** ns by which some event is shown beyond its bound; 0: all bounds hold. */
   readonly beyond: number;
+  /** ns by which two hosts' times are further apart than is proven of them; 0: all proofs hold. And the median of what is proven, ± ns. */
+  readonly apartBeyond: number;
+  readonly apart: number;
   /** Largest error of an event, ns, and the largest bound of a host. */
   readonly error: number;
   readonly bound: number;
@@ -29,12 +36,19 @@ const knotReach = 10e9;
 const stepReach = 4e9;
 
 interface Part {
+  readonly process: TraceProcess;
   readonly host: string;
   readonly start: number;
   readonly end: number;
+  /** True time of the end; undefined where it is not judged. */
+  readonly trueEnd?: number | undefined;
 }
 
-export function judgeClocks(options: ClusterOptions): JudgedClocks {
+/** `seen`: the sources as they reach the merge; default: as they are recorded. */
+export function judgeClocks(
+  options: ClusterOptions,
+  seen: (sources: readonly BatchSource[]) => readonly BatchSource[] = (sources) => sources,
+): JudgedClocks {
   const trueTimes = new Map<string, number>();
   const pairs = new Set<string>();
   const { sources } = simulatedCluster(options, {
@@ -51,7 +65,7 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
   let header: TraceHeader | undefined;
   const collectives = new Map<string, Part[]>();
   const calls = new Map<string, Part>();
-  let [seen, reversed, unmarked] = [0, 0, 0];
+  let [all, reversed, unmarked] = [0, 0, 0];
   let [from, until, least, most] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const judge = ({ lane }: TraceEvent, shown: number, trueTime: number): void => {
     const { alignment } = lane.process;
@@ -84,7 +98,8 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
     event: (event) => {
       const { lane, kind, start, length, group, sequence, side, spanId, parentSpanId, state } = event;
       if (state === 'open') return;
-      const part = { host: lane.process.host, start, end: start + length };
+      const { process } = lane;
+      const part: Part = { process, host: process.host, start, end: start + length };
       if (kind === 'collective' && pairs.has(`${group} ${sequence}`)) {
         const key = `${group} ${sequence} ${lane.process.rank}`;
         const [entry, exit] = [trueTimes.get(`${key} start`), trueTimes.get(`${key} end`)];
@@ -93,7 +108,7 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
           judge(event, start + length, exit);
         }
         const parts = collectives.get(`${group} ${sequence}`) ?? [];
-        parts.push(part);
+        parts.push({ ...part, trueEnd: exit });
         collectives.set(`${group} ${sequence}`, parts);
       } else if (kind === 'rpc') {
         const key = side === 'server' ? parentSpanId : spanId;
@@ -101,16 +116,26 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
         calls.set(key, part);
         if (other === undefined) return;
         const [client, server] = side === 'server' ? [other, part] : [part, other];
-        seen++;
+        all++;
         order(client, client.start, server, server.start);
         order(server, server.end, client, client.end);
       }
     },
     end: () => {},
   };
-  for (const _ of mergeRun(sources, sink));
+  for (const _ of mergeRun(seen(sources), sink));
+  let apartBeyond = 0;
+  const proven: number[] = [];
   for (const parts of collectives.values()) {
-    seen++;
+    for (const a of parts) {
+      for (const b of parts) {
+        if (a.host >= b.host || a.trueEnd === undefined || b.trueEnd === undefined) continue;
+        const within = apartAt(a.process, traceTime(a.end)) + apartAt(b.process, traceTime(b.end));
+        proven.push(within);
+        apartBeyond = Math.max(apartBeyond, Math.abs(a.end - a.trueEnd - (b.end - b.trueEnd)) - within - 2);
+      }
+    }
+    all++;
     const last = parts.reduce((a, b) => (b.start > a.start ? b : a));
     const first = parts.reduce((a, b) => (b.end < a.end ? b : a));
     order(last, last.start, first, first.end);
@@ -118,9 +143,11 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
   const reported = header as unknown as TraceHeader;
   return {
     beyond: Math.max(0, from - until),
+    apartBeyond,
+    apart: median(proven),
     error: (most - least) / 2,
     bound: Math.max(...reported.processes.map(({ alignment }) => alignment.bound ?? 0)),
-    seen,
+    seen: all,
     reversed,
     unmarked,
     steps: reported.processes.map(({ alignment }) => [...(alignment.clockSteps ?? [])]),

@@ -3,7 +3,8 @@
 //
 // Arrows are sent only if they are few: a window full of arrows shows nothing, so only their number is reported.
 
-import type { Links } from '@ranktrace/protocol';
+import { type Links, traceTime } from '@ranktrace/protocol';
+import { apartAt } from '../model/epsilon.ts';
 import { boundAt } from './event-place.ts';
 import { isFarSide, type LinkKind, linkKindOf } from './flow-rows.ts';
 import { launchLinks } from './launches.ts';
@@ -110,5 +111,6 @@ function boundBetween(from: Side, fromTime: number, to: Side, toTime: number): n
   const [a, b] = [from.track.process.process, to.track.process.process];
   if (a === b || (a.host === b.host && a.hostUnknown === undefined)) return 0;
   const [one, other] = [boundAt(a, fromTime), boundAt(b, toTime)];
-  return one === null || other === null ? null : one + other;
+  if (one === null || other === null) return null;
+  return Math.min(one + other, apartAt(a, traceTime(fromTime)) + apartAt(b, traceTime(toTime)));
 }
