@@ -33,6 +33,7 @@ import { countable } from './setup/rank-programs.ts';
 import { startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
 import { readRun } from './setup/trace-events.ts';
+import { runLine } from './setup/warm-command.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -178,6 +179,10 @@ it('aligns hosts whose clocks are seconds apart, better than their pings can, by
     const way = typicalWay(known);
     console.log(`fabric: ${us(way)} from the last entry to the last exit`);
     expect(median).toBeLessThan(Math.max(0.5 * byShortestPing, 0.1 * way));
+    const { stdout } = await runLine(['report', join(out, known.run)]);
+    expect(stdout).toMatch(
+      /^ {2}two hosts: to within ± [\d.]+ [µm]s in the median, by what their ranks did together \(by these bounds: ± [\d.]+ [µm]s\)$/m,
+    );
   } finally {
     service.child.kill('SIGINT');
     await service.ended;

@@ -3,7 +3,7 @@
 export { ClockCoupling } from './align/clock-coupling.ts';
 export { ownClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks } from './align/fit-clocks.ts';
-export { type ClockOfRank, clockReport } from './analyse/clock-report.ts';
+export { betweenHosts, type ClockOfRank, clockReport } from './analyse/clock-report.ts';
 export {
   type CollectiveLine,
   type CollectiveRank,

@@ -1,7 +1,7 @@
 // The clocks behind a trace: a table by rank, in which a bound limits the error of times, and the clocks' anomalies.
 
 import { printable } from '@ranktrace/protocol';
-import { type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
+import { betweenHosts, type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const ranksShown = 32;
@@ -31,6 +31,11 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
   const lines = [formatTable([head, ...rows], [false, false, false, true, true, false])];
   if (clocks.length > shown.length)
     lines.push(`(the ${shown.length} of ${formatCount(clocks.length)} ranks with the largest bounds; all of them with --json)`);
+  const between = betweenHosts(clocks);
+  if (between !== undefined && between.together < between.byBounds)
+    lines.push(
+      `  two hosts: to within ± ${formatNanos(between.together)} in the median, by what their ranks did together (by these bounds: ± ${formatNanos(between.byBounds)})`,
+    );
   lines.push(...first(clocks.flatMap(shiftLine), 'ranks with shifted events'));
   lines.push(
     ...first(
@@ -63,10 +68,11 @@ function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, clocks:
 /** The clocks as data; times and bounds in ns. */
 export function clocksData(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): unknown {
   return {
-    ranks: clocks.map(({ medianBound, bound, clockSteps, shifted, ...clock }) => ({
+    ranks: clocks.map(({ medianBound, bound, medianApart, clockSteps, shifted, ...clock }) => ({
       ...clock,
       medianBoundNs: medianBound,
       boundNs: bound,
+      medianApartNs: medianApart,
       clockStepsNs: clockSteps,
       shiftedNs: shifted,
     })),

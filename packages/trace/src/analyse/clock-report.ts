@@ -1,7 +1,8 @@
 // Quality of the clocks behind a trace, rank by rank.
 
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
-import { boundAt } from '../model/epsilon.ts';
+import { apartAt, boundAt } from '../model/epsilon.ts';
+import { median, twoLargest } from '../model/robust.ts';
 import type { Alignment, ProcessTotals } from '../model/trace-sink.ts';
 
 export interface ClockOfRank {
@@ -13,6 +14,8 @@ export interface ClockOfRank {
   /** Times are within ± this of the reference, ns: median over the rank's life, and the worst; undefined if unaligned. */
   readonly medianBound: number | undefined;
   readonly bound: number | undefined;
+  /** Of two ranks the sum is what is proven of them by what their hosts did together, ± ns: median; undefined where nothing is. */
+  readonly medianApart: number | undefined;
   /** Trace times, ns. */
   readonly clockSteps: readonly TraceTime[];
   readonly shifted: NonNullable<Alignment['shifted']>;
@@ -26,11 +29,22 @@ export function clockReport(totals: readonly ProcessTotals[]): ClockOfRank[] {
   return totals.map(({ process, until }) => {
     const { rank, incarnation, host, hostName, alignment } = process;
     const { method, bound, clockSteps = [], shifted = [] } = alignment;
-    const bounds = Array.from(
-      { length: readings },
-      (_, reading) => boundAt(process, traceTime(((until ?? 0) * reading) / (readings - 1))) ?? 0,
-    );
-    const medianBound = bound === undefined ? undefined : bounds.sort((a, b) => a - b)[readings >> 1];
-    return { rank, incarnation, host, hostName, method, medianBound, bound, clockSteps, shifted };
+    const times = Array.from({ length: readings }, (_, reading) => traceTime(((until ?? 0) * reading) / (readings - 1)));
+    const medianBound = bound === undefined ? undefined : median(times.map((time) => boundAt(process, time) ?? 0));
+    const apart = median(times.map((time) => apartAt(process, time)));
+    const medianApart = Number.isFinite(apart) ? apart : undefined;
+    return { rank, incarnation, host, hostName, method, medianBound, bound, medianApart, clockSteps, shifted };
   });
+}
+
+/** ± ns of a comparison of two ranks on different hosts, in the median of the run; undefined on one host, and where a rank is not aligned. */
+export function betweenHosts(clocks: readonly ClockOfRank[]): { readonly byBounds: number; readonly together: number } | undefined {
+  const most = (of: (clock: ClockOfRank) => number | undefined): number => {
+    const byHost = new Map<string, number>();
+    for (const clock of clocks) byHost.set(clock.host, Math.max(byHost.get(clock.host) ?? 0, of(clock) ?? Number.POSITIVE_INFINITY));
+    return twoLargest(byHost.values());
+  };
+  if (new Set(clocks.map(({ host }) => host)).size < 2) return undefined;
+  const byBounds = most(({ medianBound }) => medianBound);
+  return Number.isFinite(byBounds) ? { byBounds, together: most(({ medianApart }) => medianApart) } : undefined;
 }

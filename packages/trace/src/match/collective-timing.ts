@@ -11,6 +11,7 @@
 
 import { type CollectiveKind, collectiveKind, isBarrierLike, type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { apartAt, boundAt, epsilonOf } from '../model/epsilon.ts';
+import { twoLargest } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
 import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
@@ -132,13 +133,4 @@ function spreadOf(
     apart.set(host, Math.max(apart.get(host) ?? 0, apartAt(process, time)));
   }
   return bounds.size < 2 ? nanos(0) : known(Math.min(twoLargest(bounds.values()), twoLargest(apart.values())));
-}
-
-function twoLargest(values: Iterable<number>): number {
-  let [most, second] = [0, 0];
-  for (const value of values) {
-    second = Math.max(second, Math.min(value, most));
-    most = Math.max(most, value);
-  }
-  return most + second;
 }

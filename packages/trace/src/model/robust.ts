@@ -46,6 +46,16 @@ export function deviationsOfOthers(values: Float64Array): Float64Array {
   });
 }
 
+/** The sum of the two largest of values ≥ 0. */
+export function twoLargest(values: Iterable<number>): number {
+  let [most, second] = [0, 0];
+  for (const value of values) {
+    second = Math.max(second, Math.min(value, most));
+    most = Math.max(most, value);
+  }
+  return most + second;
+}
+
 /** Mean; 0 when empty. */
 export function mean(values: ArrayLike<number>): number {
   let sum = 0;
