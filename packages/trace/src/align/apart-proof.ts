@@ -8,14 +8,13 @@
 //
 // Both of two hosts' distances to the hub are proven, so their sum is proven for the two.
 //
-// Invariant: memory is bounded: when `valuesMax` limits are held, cells become twice as long, and limits weaken by as much more.
+// Invariant: memory is bounded: when `apartLimitsMax` limits are held, cells become twice as long, and limits weaken by as much more.
 
 import { countBelow } from '../model/count-below.ts';
+import { limits } from '../model/limits.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 
 const firstCellNs = 0.5e9;
-/** Limits held, 8 bytes each. */
-const valuesMax = 1 << 22;
 
 /** The tightest limits between each host and the hub, by cell. */
 export class ApartEvidence {
@@ -29,7 +28,7 @@ export class ApartEvidence {
   constructor(hosts: number, hub: number) {
     this.hub = hub;
     this.#hosts = hosts;
-    this.#cellsMax = Math.max(2, Math.floor(valuesMax / (2 * hosts)));
+    this.#cellsMax = Math.max(2, Math.floor(limits.apartLimitsMax / (2 * hosts)));
   }
 
   get cellNs(): number {
@@ -44,7 +43,7 @@ export class ApartEvidence {
   /** Something at `sent` on host `from` came before something at `received` on host `to`, ns on the axis. Counts if one of them is the hub. */
   add(from: number, sent: number, to: number, received: number): void {
     const isToHub = to === this.hub;
-    // What lies further apart says nothing that weakens less.
+    // One that was on its way for longer belongs to no single cell, and leaves too much open to be missed.
     if (isToHub === (from === this.hub) || Math.abs(sent - received) > firstCellNs / 2) return;
     const cell = this.#cellAt(Math.floor(sent / this.#cellNs));
     const place = isToHub ? 2 * from + 1 : 2 * to;
@@ -118,18 +117,18 @@ export class ApartProof {
       return lower > unknown.lower || upper < unknown.upper;
     });
     this.#times = cells.map((cell) => (cell + 0.5) * cellNs);
-    const limits = Array.from(cells, (cell, place) => {
+    const own = Array.from(cells, (cell, place) => {
       const time = this.#times[place] as number;
       // A message counts to the cell that it was sent in; it was received half a cell later at most.
       const [from, until] = [time - cellNs, time + cellNs];
       const { lower, upper } = evidence.of(host, cell);
       // On the axis the clocks' own offsets are taken off already.
-      const own = hub.toHost(time) - clock.toHost(time);
+      const offset = hub.toHost(time) - clock.toHost(time);
       const weaker = clock.wiggle(from, until) + hub.wiggle(from, until) + this.#drift * cellNs;
-      return this.#maySteps(from, until) ? unknown : { lower: lower + own - weaker, upper: upper + own + weaker };
+      return this.#maySteps(from, until) ? unknown : { lower: lower + offset - weaker, upper: upper + offset + weaker };
     });
-    this.#before = this.#carried(limits, 1);
-    this.#after = this.#carried(limits, -1);
+    this.#before = this.#carried(own, 1);
+    this.#after = this.#carried(own, -1);
   }
 
   /** At a time of the axis, ns. */
