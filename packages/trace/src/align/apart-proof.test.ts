@@ -9,6 +9,7 @@ const drift = 50e-6;
 const clockOf = (offset: number, more: Partial<AxisClock> = {}): AxisClock => ({
   drift,
   toHost: (time) => time - offset,
+  boundAt: () => 0,
   wiggle: () => 0,
   mayStep: () => false,
   ...more,

@@ -89,6 +89,8 @@ export interface AxisClock {
   toHost(time: number): number;
   /** The largest change of its offset between two times of the axis, ns. */
   wiggle(from: number, until: number): number;
+  /** How far it may be off at a time of the axis, ± ns. */
+  boundAt(time: number): number;
   /** ρ, ns per ns. */
   readonly drift: number;
   /** Whether it may have stepped between two times of the axis. */
@@ -124,7 +126,9 @@ export class ApartProof {
       const { lower, upper } = evidence.of(host, cell);
       // On the axis the clocks' own offsets are taken off already.
       const offset = hub.toHost(time) - clock.toHost(time);
-      const weaker = clock.wiggle(from, until) + hub.wiggle(from, until) + this.#drift * cellNs;
+      // One time of the axis is that of both clocks to within their bounds; in these each drifts, and its model does.
+      const early = 2 * this.#drift * (clock.boundAt(time) + hub.boundAt(time));
+      const weaker = clock.wiggle(from, until) + hub.wiggle(from, until) + this.#drift * cellNs + early;
       return this.#maySteps(from, until) ? unknown : { lower: lower + offset - weaker, upper: upper + offset + weaker };
     });
     this.#before = this.#carried(own, 1);

@@ -14,7 +14,7 @@
 // Invariant: ranks on one host share one model; a host without evidence is labelled, never merged silently; no evidence, however wrong,
 // throws.
 
-import { nanos, type TraceTime } from '@ranktrace/protocol';
+import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { Alignment } from '../model/trace-sink.ts';
 import { ApartProof, type AxisClock } from './apart-proof.ts';
 import { type ClockCoupling, type CoupledHosts, isNearStep } from './clock-coupling.ts';
@@ -192,7 +192,7 @@ export class ClusterClocks {
       const { lower, upper } = proof.at(placed.model.toTrace(own));
       // offset[host] − offset[hub], as shown.
       const shown = hub.toHost(time) - own;
-      // The two are shown at one time of the axis, which is that of both to within their bounds.
+      // As in the proof: one time of the axis is that of both to within their bounds.
       const late = 2 * (clock.drift + hubClock.drift) * (boundOf(model, time) + boundOf(hub, time));
       return Math.ceil(Math.max(upper - shown, shown - lower, 0) + late) + roundingNs;
     });
@@ -218,6 +218,7 @@ function axisClock(placed: PlacedHost): AxisClock {
   return {
     drift: offset?.drift ?? 0,
     toHost: (time) => model.toHost(time),
+    boundAt: (time) => boundOf(model, traceTime(time)),
     wiggle: (from, until) => model.wiggle(model.toHost(from), model.toHost(until)),
     mayStep: (from, until) => steps.some(({ time, jump }) => isNearStep(from, until, time, jump)),
   };

@@ -10,7 +10,7 @@
 // from none, and has no bandwidth.
 
 import { type CollectiveKind, collectiveKind, isBarrierLike, type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import { apartAt, boundAt, epsilonOf } from '../model/epsilon.ts';
+import { apartAt, boundAt } from '../model/epsilon.ts';
 import { twoLargest } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
@@ -65,7 +65,8 @@ export function collectiveTiming(
   }
   const end = pair === undefined ? firstExit : receiveExit(parts, pair[1]);
   const waiting = parts.map(({ entry, exit = lastEntry }) => nanos(Math.max(0, Math.min(lastEntry, exit) - entry)));
-  const epsilon = spreadOf(parts, processOf, traceTime(lastEntry));
+  const clocks = clocksOf(parts, processOf, traceTime(lastEntry));
+  const epsilon = spreadOf(clocks);
   const transfer = known(end - lastEntry);
   const isDistinguishable = transfer !== undefined && epsilon !== undefined && transfer > epsilon;
   return {
@@ -73,7 +74,7 @@ export function collectiveTiming(
     time: traceTime(firstEntry),
     ranks: parts.length,
     entrySkew: nanos(lastEntry - firstEntry),
-    lastIn: isClearlyLast(last, parts, processOf) ? last.rank : undefined,
+    lastIn: isClearlyLast(last, parts, processOf, clocks) ? last.rank : undefined,
     waiting,
     transfer,
     exitSpread: known(lastExit - firstExit),
@@ -87,18 +88,42 @@ export function collectiveTiming(
 
 const known = (length: number): Nanos | undefined => (Number.isFinite(length) ? nanos(length) : undefined);
 
+/** What is known of a host's clock at one time, ± ns: against the reference clock, and against other hosts' clocks. Infinite: nothing. */
+interface HostClock {
+  readonly bound: number;
+  readonly apart: number;
+}
+
+/** By host: all of its processes read one clock. */
+function clocksOf(
+  parts: readonly CollectivePart[],
+  processOf: (member: number) => TraceProcess | undefined,
+  time: TraceTime,
+): ReadonlyMap<string, HostClock> {
+  const clocks = new Map<string, HostClock>();
+  for (const { member } of parts) {
+    const process = processOf(member);
+    if (process === undefined || clocks.has(process.host)) continue;
+    clocks.set(process.host, { bound: boundAt(process, time) ?? Number.POSITIVE_INFINITY, apart: apartAt(process, time) });
+  }
+  return clocks;
+}
+
 /** Whether `last` entered after all others by more than their clocks can be off. */
 function isClearlyLast(
   last: CollectivePart,
   parts: readonly CollectivePart[],
   processOf: (member: number) => TraceProcess | undefined,
+  clocks: ReadonlyMap<string, HostClock>,
 ): boolean {
-  const process = processOf(last.member);
-  if (process === undefined) return false;
+  const host = processOf(last.member)?.host;
+  if (host === undefined) return false;
+  const { bound, apart } = clocks.get(host) as HostClock;
   return parts.every((part) => {
     if (part === last) return true;
-    const other = processOf(part.member);
-    const epsilon = other === undefined ? undefined : epsilonOf(process, other, traceTime(last.entry));
+    const other = processOf(part.member)?.host;
+    const clock = other === undefined ? undefined : clocks.get(other);
+    const epsilon = other === host ? 0 : clock && Math.min(bound + clock.bound, apart + clock.apart);
     return epsilon !== undefined && last.entry - part.entry > epsilon;
   });
 }
@@ -118,19 +143,9 @@ function isReversed(parts: readonly CollectivePart[], [source, destination]: rea
   return receiveExit(parts, destination) < sent;
 }
 
-/** ± ns between any two of the parts' hosts: by the reference clock, or by what proves how far apart they are. */
-function spreadOf(
-  parts: readonly CollectivePart[],
-  processOf: (member: number) => TraceProcess | undefined,
-  time: TraceTime,
-): Nanos | undefined {
-  const [bounds, apart] = [new Map<string, number>(), new Map<string, number>()];
-  for (const { member } of parts) {
-    const process = processOf(member);
-    if (process === undefined) continue;
-    const { host } = process;
-    bounds.set(host, Math.max(bounds.get(host) ?? 0, boundAt(process, time) ?? Number.POSITIVE_INFINITY));
-    apart.set(host, Math.max(apart.get(host) ?? 0, apartAt(process, time)));
-  }
-  return bounds.size < 2 ? nanos(0) : known(Math.min(twoLargest(bounds.values()), twoLargest(apart.values())));
+/** ± ns between any two hosts. */
+function spreadOf(clocks: ReadonlyMap<string, HostClock>): Nanos | undefined {
+  if (clocks.size < 2) return nanos(0);
+  const all = [...clocks.values()];
+  return known(Math.min(twoLargest(all.map(({ bound }) => bound)), twoLargest(all.map(({ apart }) => apart))));
 }
