@@ -6,7 +6,7 @@ const asked = process.env.RANKTRACE_TEST_SEEDS === undefined ? undefined : Numbe
 /** RANKTRACE_TEST_SEEDS, or `usual`: for seeds that are counted from a first one. */
 export const seedCount = (usual: number): number => asked ?? usual;
 
-/** At most RANKTRACE_TEST_SEEDS of these seeds. */
+/** At most RANKTRACE_TEST_SEEDS of these seeds, or of other values that a test sweeps. */
 export const someSeeds = <Seed>(seeds: readonly Seed[]): readonly Seed[] => seeds.slice(0, asked ?? seeds.length);
 
 /** Runs of a property: a tenth of `usual` for each of RANKTRACE_TEST_SEEDS. */
