@@ -96,11 +96,27 @@ it('evidence of weeks takes bounded memory, and still holds', () => {
     evidence.add(0, time, 1, time + random.uniform(20_000, 90_000));
     evidence.add(1, time, 0, time + random.uniform(20_000, 90_000));
   }
-  expect(evidence.cells.length).toBeLessThanOrEqual(4096);
+  expect(evidence.held.numbers.length).toBeLessThanOrEqual(4096);
   const [least, most] = earlyAt(new ApartProof(evidence, 1, clockOf(0), hub), 60 * 60 * 24 * 10, 0);
   expect(least).toBeLessThan(0);
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThan(2 * second);
+});
+
+it('a proof that was made before cells became longer still holds', () => {
+  const evidence = new ApartEvidence(1 << 20, 0);
+  evidence.add(0, 0.2 * second, 1, 0.2 * second + 50_000);
+  evidence.add(1, 0.2 * second, 0, 0.2 * second + 50_000);
+  const before = new ApartProof(evidence, 1, clockOf(0), hub);
+  // Host 1 has stepped by 3 ms since.
+  for (const time of [0.7, 5.2, 9.7]) {
+    evidence.add(0, time * second, 1, time * second + 50_000 - 3e6);
+    evidence.add(1, time * second - 3e6, 0, time * second + 50_000);
+  }
+  expect(evidence.held.cellNs).toBeGreaterThan(0.5 * second);
+  const [least, most] = earlyAt(before, 0.25, 0);
+  expect(least).toBeLessThanOrEqual(0);
+  expect(most).toBeGreaterThanOrEqual(0);
 });
 
 it('evidence between others than the hub, and over long times, does not count', () => {
@@ -108,5 +124,5 @@ it('evidence between others than the hub, and over long times, does not count', 
   evidence.add(1, 0, 2, 5000);
   evidence.add(0, 0, 0, 5000);
   evidence.add(0, 0, 1, second);
-  expect(evidence.cells.length).toBe(0);
+  expect(evidence.held.numbers.length).toBe(0);
 });

@@ -16,14 +16,23 @@ import type { OffsetLimits } from './offset-envelope.ts';
 
 const firstCellNs = 0.5e9;
 
+/** Cell c is about the time (c + ½) · `cellNs` of the axis. Later evidence may tighten its limits. */
+export interface HeldEvidence {
+  readonly cellNs: number;
+  /** Numbers of the cells, ascending. */
+  readonly numbers: Float64Array;
+  /** For each host the least that correction[host] − correction[hub] can be, ns, then the same of hub − host; −∞ where nothing tells. */
+  readonly cells: ReadonlyMap<number, Float64Array>;
+}
+
 /** The tightest limits between each host and the hub, by cell. */
 export class ApartEvidence {
   readonly hub: number;
   readonly #hosts: number;
   readonly #cellsMax: number;
   #cellNs = firstCellNs;
-  /** By cell number: for each host the most by which correction[host] − correction[hub] must be, and the same of hub − host. */
   #cells = new Map<number, Float64Array>();
+  #numbers: Float64Array | undefined;
 
   constructor(hosts: number, hub: number) {
     this.hub = hub;
@@ -31,13 +40,10 @@ export class ApartEvidence {
     this.#cellsMax = Math.max(2, Math.floor(limits.apartLimitsMax / (2 * hosts)));
   }
 
-  get cellNs(): number {
-    return this.#cellNs;
-  }
-
-  /** Numbers of the cells with evidence, ascending; cell c is about the time (c + ½) · `cellNs` of the axis. */
-  get cells(): Float64Array {
-    return Float64Array.from(this.#cells.keys()).sort();
+  /** The evidence so far. */
+  get held(): HeldEvidence {
+    this.#numbers ??= Float64Array.from(this.#cells.keys()).sort();
+    return { cellNs: this.#cellNs, numbers: this.#numbers, cells: this.#cells };
   }
 
   /** Something at `sent` on host `from` came before something at `received` on host `to`, ns on the axis. Counts if one of them is the hub. */
@@ -50,19 +56,12 @@ export class ApartEvidence {
     cell[place] = Math.max(cell[place] as number, sent - received);
   }
 
-  /** By cell: the least that correction[host] − correction[hub] is, and the most; infinite where unknown. */
-  of(host: number, cell: number): OffsetLimits {
-    const values = this.#cells.get(cell);
-    return values === undefined
-      ? { lower: Number.NEGATIVE_INFINITY, upper: Number.POSITIVE_INFINITY }
-      : { lower: values[2 * host] as number, upper: -(values[2 * host + 1] as number) };
-  }
-
   #cellAt(number: number): Float64Array {
     let cell = this.#cells.get(number);
     if (cell === undefined) {
       cell = new Float64Array(2 * this.#hosts).fill(Number.NEGATIVE_INFINITY);
       this.#cells.set(number, cell);
+      this.#numbers = undefined;
       if (this.#cells.size > this.#cellsMax) {
         this.#halve();
         return this.#cellAt(Math.floor(number / 2));
@@ -75,7 +74,8 @@ export class ApartEvidence {
     const halved = new Map<number, Float64Array>();
     for (const [number, values] of this.#cells) {
       const into = halved.get(Math.floor(number / 2));
-      if (into === undefined) halved.set(Math.floor(number / 2), values);
+      // A copy: a proof may rest on the cells as they were.
+      if (into === undefined) halved.set(Math.floor(number / 2), values.slice());
       else for (const [place, value] of values.entries()) into[place] = Math.max(into[place] as number, value);
     }
     this.#cells = halved;
@@ -98,77 +98,106 @@ export interface AxisClock {
 }
 
 const unknown: OffsetLimits = { lower: Number.NEGATIVE_INFINITY, upper: Number.POSITIVE_INFINITY };
+/** Cells with evidence over which limits are carried: 16 s, after which they are 1.6 ms weaker. */
+const carriedMax = 32;
 
-/** Limits of offset[host] − offset[hub] at any time. */
+/** Limits of offset[host] − offset[hub] at any time: worked out where they are asked for, and kept. */
 export class ApartProof {
-  readonly #clocks: readonly AxisClock[];
+  readonly #held: HeldEvidence;
+  readonly #host: number;
+  readonly #clock: AxisClock;
+  readonly #hub: AxisClock;
   readonly #drift: number;
-  readonly #halfCell: number;
-  /** Middles of the cells with evidence, ns on the axis, and the tightest limits there: by these cells and those before, and by these and those after. */
-  readonly #times: Float64Array;
-  readonly #before: readonly OffsetLimits[];
-  readonly #after: readonly OffsetLimits[];
+  readonly #cellNs: number;
+  /** Numbers of the cells with evidence of the host. */
+  readonly #numbers: Float64Array;
+  /** By place in `#numbers`: its own limits, and the tightest by it and those before, or after. */
+  readonly #own: OffsetLimits[] = [];
+  readonly #before: OffsetLimits[] = [];
+  readonly #after: OffsetLimits[] = [];
 
   constructor(evidence: ApartEvidence, host: number, clock: AxisClock, hub: AxisClock) {
-    const { cellNs } = evidence;
-    this.#clocks = [clock, hub];
+    this.#held = evidence.held;
+    this.#host = host;
+    this.#clock = clock;
+    this.#hub = hub;
     this.#drift = clock.drift + hub.drift;
-    this.#halfCell = cellNs / 2;
-    const cells = evidence.cells.filter((cell) => {
-      const { lower, upper } = evidence.of(host, cell);
+    this.#cellNs = this.#held.cellNs;
+    this.#numbers = this.#held.numbers.filter((number) => {
+      const { lower, upper } = this.#seen(number);
       return lower > unknown.lower || upper < unknown.upper;
     });
-    this.#times = cells.map((cell) => (cell + 0.5) * cellNs);
-    const own = Array.from(cells, (cell, place) => {
-      const time = this.#times[place] as number;
-      // A message counts to the cell that it was sent in; it was received half a cell later at most.
-      const [from, until] = [time - cellNs, time + cellNs];
-      const { lower, upper } = evidence.of(host, cell);
-      // On the axis the clocks' own offsets are taken off already.
-      const offset = hub.toHost(time) - clock.toHost(time);
-      // One time of the axis is that of both clocks to within their bounds; in these each drifts, and its model does.
-      const early = 2 * this.#drift * (clock.boundAt(time) + hub.boundAt(time));
-      const weaker = clock.wiggle(from, until) + hub.wiggle(from, until) + this.#drift * cellNs + early;
-      return this.#maySteps(from, until) ? unknown : { lower: lower + offset - weaker, upper: upper + offset + weaker };
-    });
-    this.#before = this.#carried(own, 1);
-    this.#after = this.#carried(own, -1);
   }
 
   /** At a time of the axis, ns. */
   at(time: number): OffsetLimits {
-    const isBefore = (place: number): boolean => (this.#times[place] as number) < time - this.#halfCell;
-    const isNotAfter = (place: number): boolean => (this.#times[place] as number) <= time + this.#halfCell;
-    const before = countBelow(this.#times.length, isBefore) - 1;
-    const after = countBelow(this.#times.length, isNotAfter);
-    const [one, other] = [this.#weakened(this.#before, before, time), this.#weakened(this.#after, after, time)];
-    if (before < 0) return other;
-    if (after === this.#times.length) return one;
+    const { length } = this.#numbers;
+    const before = countBelow(length, (place) => this.#timeOf(place) < time - this.#cellNs / 2) - 1;
+    const after = countBelow(length, (place) => this.#timeOf(place) <= time + this.#cellNs / 2);
+    if (before < 0 && after === length) return unknown;
+    if (before < 0) return this.#sideAt(this.#after, after, 1, time);
+    if (after === length) return this.#sideAt(this.#before, before, -1, time);
+    const [one, other] = [this.#sideAt(this.#before, before, -1, time), this.#sideAt(this.#after, after, 1, time)];
     return { lower: Math.min(one.lower, other.lower), upper: Math.max(one.upper, other.upper) };
   }
 
-  /** Limits of the cell in `place`, as they hold at `time`. */
-  #weakened(limits: readonly OffsetLimits[], place: number, time: number): OffsetLimits {
-    const known = limits[place];
-    const at = this.#times[place];
-    if (known === undefined || at === undefined || this.#maySteps(Math.min(at, time), Math.max(at, time))) return unknown;
-    const weaker = this.#drift * Math.abs(time - at);
-    return { lower: known.lower - weaker, upper: known.upper + weaker };
+  /** Limits of correction[host] − correction[hub] in a cell. */
+  #seen(number: number): OffsetLimits {
+    const values = this.#held.cells.get(number) as Float64Array;
+    return { lower: values[2 * this.#host] as number, upper: -(values[2 * this.#host + 1] as number) };
   }
 
-  /** Carries limits from cell to cell, `way` in time. Where they contradict each other, or a clock may have stepped, they begin anew. */
-  #carried(limits: readonly OffsetLimits[], way: 1 | -1): readonly OffsetLimits[] {
-    const carried: OffsetLimits[] = limits.map(() => unknown);
-    for (let place = way === 1 ? 0 : limits.length - 1; place >= 0 && place < limits.length; place += way) {
-      const own = limits[place] as OffsetLimits;
-      const known = this.#weakened(carried, place - way, this.#times[place] as number);
-      const both = { lower: Math.max(own.lower, known.lower), upper: Math.min(own.upper, known.upper) };
-      if (both.lower <= both.upper) carried[place] = both;
+  /** The middle of a cell, ns on the axis. */
+  #timeOf(place: number): number {
+    return ((this.#numbers[place] as number) + 0.5) * this.#cellNs;
+  }
+
+  /** At `time`, by the cell in `place` and those beyond it, `way` in time. */
+  #sideAt(side: OffsetLimits[], place: number, way: 1 | -1, time: number): OffsetLimits {
+    side[place] ??= this.#carried(place, way);
+    return this.#weakened(side[place], this.#timeOf(place), time);
+  }
+
+  /** Carries limits from cell to cell up to `place`. Where they contradict each other, or a clock may have stepped, they begin anew. */
+  #carried(place: number, way: 1 | -1): OffsetLimits {
+    const first = Math.max(0, Math.min(place + way * (carriedMax - 1), this.#numbers.length - 1));
+    let known = unknown;
+    for (let at = first; ; at -= way) {
+      if (at !== first) known = this.#weakened(known, this.#timeOf(at + way), this.#timeOf(at));
+      const own = this.#ownOf(at);
+      known = { lower: Math.max(own.lower, known.lower), upper: Math.min(own.upper, known.upper) };
+      if (known.lower > known.upper) known = unknown;
+      if (at === place) return known;
     }
-    return carried;
+  }
+
+  #ownOf(place: number): OffsetLimits {
+    this.#own[place] ??= this.#workedOut(place);
+    return this.#own[place];
+  }
+
+  #workedOut(place: number): OffsetLimits {
+    const time = this.#timeOf(place);
+    // A message counts to the cell that it was sent in; it was received half a cell later at most.
+    const [from, until] = [time - this.#cellNs, time + this.#cellNs];
+    if (this.#maySteps(from, until)) return unknown;
+    const { lower, upper } = this.#seen(this.#numbers[place] as number);
+    // On the axis the clocks' own offsets are taken off already.
+    const offset = this.#hub.toHost(time) - this.#clock.toHost(time);
+    // One time of the axis is that of both clocks to within their bounds; in these each drifts, and its model does.
+    const early = 2 * this.#drift * (this.#clock.boundAt(time) + this.#hub.boundAt(time));
+    const weaker = this.#clock.wiggle(from, until) + this.#hub.wiggle(from, until) + this.#drift * this.#cellNs + early;
+    return { lower: lower + offset - weaker, upper: upper + offset + weaker };
+  }
+
+  /** Limits that hold at `from`, as they hold at `time`. */
+  #weakened({ lower, upper }: OffsetLimits, from: number, time: number): OffsetLimits {
+    if (this.#maySteps(Math.min(from, time), Math.max(from, time))) return unknown;
+    const weaker = this.#drift * Math.abs(time - from);
+    return { lower: lower - weaker, upper: upper + weaker };
   }
 
   #maySteps(from: number, until: number): boolean {
-    return this.#clocks.some((clock) => clock.mayStep(from, until));
+    return this.#clock.mayStep(from, until) || this.#hub.mayStep(from, until);
   }
 }
