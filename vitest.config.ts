@@ -22,7 +22,7 @@ const minute = 60_000;
 
 /** Two cores run the suite. Tests that compute keep them busy, but for a file that waits now and then; tests of whole programs wait for those. */
 const computing = { maxWorkers: 3, sequence: { groupOrder: 0 } };
-const waiting = { maxWorkers: 6, sequence: { groupOrder: 1 } };
+const waiting = { maxWorkers: 4, sequence: { groupOrder: 1 } };
 
 /** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
 const services = [

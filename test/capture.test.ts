@@ -161,9 +161,9 @@ describe('over WebSocket', () => {
     const report = JSON.parse(merged.stdout) as { ranks: { late: number; missing: number; counts: Record<string, number> }[] };
     for (const { late, missing, counts } of report.ranks) {
       expect([late, missing, counts.step]).toEqual([0, 0, 600]);
-      // Three spans in each of the twelve steps, and in those that share a batch with the pulled ones.
+      // Three spans in each of the twelve steps, and in those that share a batch with the pulled ones: a busy rank's batches hold more.
       expect(counts.span).toBeGreaterThanOrEqual(3 * 12);
-      expect(counts.span).toBeLessThan(3 * 150);
+      expect(counts.span).toBeLessThan(3 * 300);
     }
   });
 

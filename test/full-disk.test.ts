@@ -55,7 +55,7 @@ test.for(['ws', 'nats'] as const)('a disk of 200 KiB loses nothing while the rec
 test.for([
   ['the output', {}],
   // No service listens there.
-  ['that of a rank whose receiver is away', { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '200' }],
+  ['that of a rank whose receiver is away', { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '5000' }],
 ] as const)('what a full disk cost is counted in the trace, its last batches too: its spool is %s', async ([, environment], context) => {
   using disk = smallDisk(context, 100);
   const spool = { RANKTRACE_DIRECTORY: disk.directory, RANKTRACE_SPOOL_DIRECTORY: disk.directory };

@@ -4,7 +4,6 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { makeAlert, resolved } from '../packages/aggregator/src/testing/make-alert.ts';
@@ -34,7 +33,13 @@ describe('a job that hangs', () => {
         ({ child }) => new Promise<void>((resolve) => child.stdout?.on('data', (text: string) => text.includes('hanging') && resolve())),
       ),
     );
-    await setTimeout(1500);
+    // Until the spool tells it: on a busy machine that takes a while.
+    const told = async (): Promise<unknown> => {
+      const { openWork } = await report(spool).catch(() => ({ openWork: undefined }));
+      const loading = openWork?.ranks.find(({ rank }: { rank: number }) => rank === 2);
+      return [openWork?.collectives[0]?.inside.length, loading?.open.some(({ name }: { name: string }) => name === 'load data')];
+    };
+    await expect.poll(told).toEqual([2, true]);
     for (const { child } of ranks) child.kill('SIGKILL');
     await Promise.all(ranks.map(({ ended }) => ended));
 
