@@ -84,7 +84,7 @@ export class ClockCoupling {
   /** By host: the stretch for which its reach was read, and the reach. */
   readonly #reachPlace: Float64Array;
   readonly #reachOf: Float64Array;
-  /** What proves how far apart clocks are: all evidence but what pings refute, and what is near a clock step. */
+  /** Evidence of how far apart clocks are: all of it but what pings refute, and what is near a clock step. */
   readonly apart: ApartEvidence;
   /** Contradictions between clocks, in order of time. */
   readonly conflicts: ClockConflict[] = [];

@@ -14,7 +14,7 @@ export interface ClockOfRank {
   /** Times are within ± this of the reference, ns: median over the rank's life, and the worst; undefined if unaligned. */
   readonly medianBound: number | undefined;
   readonly bound: number | undefined;
-  /** Of two ranks the sum is what is proven of them by what their hosts did together, ± ns: median; undefined where nothing is. */
+  /** Its part of the distance that is proven of two ranks by what their hosts did together, ± ns: median; undefined where nothing proves one. */
   readonly medianApart: number | undefined;
   /** Trace times, ns. */
   readonly clockSteps: readonly TraceTime[];

@@ -88,7 +88,7 @@ export function collectiveTiming(
 
 const known = (length: number): Nanos | undefined => (Number.isFinite(length) ? nanos(length) : undefined);
 
-/** What is known of a host's clock at one time, ± ns: against the reference clock, and against other hosts' clocks. Infinite: nothing. */
+/** How far a host's clock may be off at one time, ± ns: from the reference clock, and from other hosts' clocks. Infinite where nothing tells. */
 interface HostClock {
   readonly bound: number;
   readonly apart: number;
