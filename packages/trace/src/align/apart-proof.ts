@@ -97,6 +97,10 @@ export interface AxisClock {
   mayStep(from: number, until: number): boolean;
 }
 
+const widest = (a: OffsetLimits, b: OffsetLimits): OffsetLimits => ({
+  lower: Math.min(a.lower, b.lower),
+  upper: Math.max(a.upper, b.upper),
+});
 const unknown: OffsetLimits = { lower: Number.NEGATIVE_INFINITY, upper: Number.POSITIVE_INFINITY };
 /** Cells with evidence over which limits are carried: 16 s, after which they are 1.6 ms weaker. */
 const carriedMax = 32;
@@ -138,7 +142,17 @@ export class ApartProof {
     if (before < 0) return this.#sideAt(this.#after, after, 1, time);
     if (after === length) return this.#sideAt(this.#before, before, -1, time);
     const [one, other] = [this.#sideAt(this.#before, before, -1, time), this.#sideAt(this.#after, after, 1, time)];
-    return { lower: Math.min(one.lower, other.lower), upper: Math.max(one.upper, other.upper) };
+    return widest(one, other);
+  }
+
+  /** Limits that hold at every whole ns between two times of the axis. */
+  within(from: number, until: number): OffsetLimits {
+    let within = widest(this.at(from), this.at(until));
+    for (let edge = Math.ceil(from / this.#cellNs) * this.#cellNs; edge <= until; edge += this.#cellNs) {
+      // Between edges all limits are linear, and at an edge others begin to count.
+      for (const time of [edge - 1, edge, edge + 1]) if (time >= from && time <= until) within = widest(within, this.at(time));
+    }
+    return within;
   }
 
   /** Limits of correction[host] − correction[hub] in a cell. */

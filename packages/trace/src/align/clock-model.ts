@@ -74,6 +74,12 @@ export class ClockModel {
       }
       return nanos(Math.min(worst, Math.ceil(distance) + referenceBound));
     };
+    const boundWithin = (from: TraceTime, until: TraceTime): Nanos => {
+      const [begin, end] = [bare.toHost(from - edgeNs), bare.toHost(until + edgeNs)];
+      if (limits.edges.some((edge) => edge >= begin && edge <= end)) return worst;
+      const within = limits.worstBetweenEdges(begin, end, knots.at, (time) => bare.offsetAt(time));
+      return nanos(Math.min(worst, within + referenceBound));
+    };
     const clockSteps = steps.map(({ at }) => bare.toTrace(at));
     const clockJumps = steps.map(({ jump }) => nanos(Math.round(jump)));
     const stretches = shifted.map((stretch) => ({
@@ -83,6 +89,7 @@ export class ClockModel {
     }));
     return new ClockModel(method, knots, worst, {
       boundAt,
+      boundWithin,
       ...(clockSteps.length === 0 ? {} : { clockSteps, clockJumps }),
       ...(drift > driftUsual ? { driftPpm: Math.round(drift * 1e6) } : {}),
       ...(stretches.length === 0 ? {} : { shifted: stretches }),
@@ -90,9 +97,9 @@ export class ClockModel {
   }
 
   /** The same clock, with a proof of how far it is from others. */
-  knownApart(apartAt: NonNullable<Alignment['apartAt']>): ClockModel {
+  knownApart(apart: Required<Pick<Alignment, 'apartAt' | 'apartWithin'>>): ClockModel {
     const { method, bound } = this.alignment;
-    return new ClockModel(method, this.knots, bound, { ...this.alignment, apartAt });
+    return new ClockModel(method, this.knots, bound, { ...this.alignment, ...apart });
   }
 
   /** ns on the trace axis of `time` ns on the host's clock; whole ns, so that equal inputs stay equal. */

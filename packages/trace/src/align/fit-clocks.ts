@@ -25,6 +25,7 @@ import { type HostPing, hostPings, isPossible, referenceTime, windowNs } from '.
 import type { LastResort } from './last-resort.ts';
 import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
 import { FirstsOfSteps, MetHosts } from './met-hosts.ts';
+import type { OffsetLimits } from './offset-envelope.ts';
 import { axis } from './solve-constraints.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
@@ -183,18 +184,32 @@ export class ClusterClocks {
     const hub = models[apart.hub] as ClockModel;
     // One that reads another's clock is compared by that one's evidence, which has no limits of its own.
     if (placed.leader !== host || ofHub.leader !== apart.hub || model.alignment.method === 'unaligned') return model;
-    if (host === apart.hub) return model.knownApart(() => 0);
+    if (host === apart.hub) return model.knownApart({ apartAt: () => 0, apartWithin: () => 0 });
     const [clock, hubClock] = [axisClock(placed), axisClock(ofHub)];
-    let proof: ApartProof | undefined;
-    return model.knownApart((time) => {
-      proof ??= new ApartProof(apart, host, clock, hubClock);
-      const own = model.toHost(time);
-      const { lower, upper } = proof.at(placed.model.toTrace(own));
+    let made: ApartProof | undefined;
+    const proof = (): ApartProof => {
+      made ??= new ApartProof(apart, host, clock, hubClock);
+      return made;
+    };
+    /** `own`: host time at `time`; `moved`: ns by which the offsets shown change while the limits hold; `bounds`: of both clocks then. */
+    const distance = ({ lower, upper }: OffsetLimits, time: number, own: number, moved: number, bounds: number): number => {
       // offset[host] − offset[hub], as shown.
       const shown = hub.toHost(time) - own;
       // As in the proof: one time of the axis is that of both to within their bounds.
-      const late = 2 * (clock.drift + hubClock.drift) * (boundOf(model, time) + boundOf(hub, time));
-      return Math.ceil(Math.max(upper - shown, shown - lower, 0) + late) + roundingNs;
+      const late = 2 * (clock.drift + hubClock.drift) * bounds;
+      return Math.ceil(Math.max(upper - shown, shown - lower, 0) + moved + late) + roundingNs;
+    };
+    return model.knownApart({
+      apartAt: (time) => {
+        const own = model.toHost(time);
+        return distance(proof().at(placed.model.toTrace(own)), time, own, 0, boundOf(model, time) + boundOf(hub, time));
+      },
+      apartWithin: (from, until) => {
+        const [begin, end] = [model.toHost(from), model.toHost(until)];
+        const limits = proof().within(placed.model.toTrace(begin), placed.model.toTrace(end));
+        const moved = model.wiggle(begin, end) + hub.wiggle(hub.toHost(from), hub.toHost(until)) + roundingNs;
+        return distance(limits, from, begin, moved, boundWithin(model, from, until) + boundWithin(hub, from, until));
+      },
     });
   }
 }
@@ -209,6 +224,9 @@ const roundingNs = 3;
 
 const boundOf = ({ alignment }: ClockModel, time: TraceTime): number =>
   alignment.boundAt?.(time) ?? alignment.bound ?? Number.POSITIVE_INFINITY;
+
+const boundWithin = ({ alignment }: ClockModel, from: TraceTime, until: TraceTime): number =>
+  alignment.boundWithin?.(from, until) ?? alignment.bound ?? Number.POSITIVE_INFINITY;
 
 const stepsOf = ({ model, offset }: PlacedHost) => (offset?.steps ?? []).map(({ at, jump }) => ({ time: model.toTrace(at), jump }));
 

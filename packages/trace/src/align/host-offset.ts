@@ -13,6 +13,7 @@
 // Invariant: the offset falls no faster than time passes (trace time never runs backwards), and lies within the limits where pings agree.
 
 import { type Nanos, nanos, nanosPerSecond } from '@ranktrace/protocol';
+import { countBelow } from '../model/count-below.ts';
 import type { ClockKnots } from './clock-model.ts';
 import { clockBreaks } from './clock-steps.ts';
 import { type HostPing, inOrder } from './host-pings.ts';
@@ -64,13 +65,9 @@ export class HostLimits {
       lower = Math.min(lower, limits.lower);
       upper = Math.max(upper, limits.upper);
     };
-    let model = this.#segments[0] as Segment;
-    for (const segment of this.#segments) {
-      if (time >= segment.from) model = segment;
-      if (mayRead(segment, time)) cover(segment.envelope.at(time));
-    }
+    for (const segment of this.#segments) if (mayRead(segment, time)) cover(segment.envelope.at(time));
     // The clock never showed this time.
-    if (lower > upper) cover(model.envelope.at(time));
+    if (lower > upper) cover(this.#modelAt(time).envelope.at(time));
     for (const stray of this.#strays) if (mayRead(stray, time)) cover(stray);
     return { lower, upper };
   }
@@ -89,32 +86,64 @@ export class HostLimits {
     for (const { envelope, readFrom, readUntil } of this.#segments) {
       // A clock that was set back shows times from before its segment began.
       const [begin, end] = [Number.isFinite(readFrom) ? readFrom : from, Number.isFinite(readUntil) ? readUntil : until];
-      const inside = (times: Iterable<number>): number[] => Array.from(times).filter((time) => time >= begin && time <= end);
-      const times = Float64Array.from([begin, end, ...envelope.bends(begin, end), ...inside(knots)]).sort();
-      // Between two of these times every proof is linear, so the lesser of two is at most the lesser of their larger ends.
-      const before = new Float64Array(4).fill(Number.NEGATIVE_INFINITY);
-      const most = before.slice();
-      for (const time of begin <= end ? times : []) {
-        const offset = offsetAt(time);
-        const [far, near = far] = envelope.proofs(time);
-        const set = (side: number, off: number): void => {
-          most[side] = Math.max(off, before[side] as number);
-          before[side] = off;
-        };
-        set(0, far.upper - offset);
-        set(1, near.upper - offset);
-        set(2, offset - far.lower);
-        set(3, offset - near.lower);
-        const [overFar, overNear, underFar, underNear] = most as unknown as [number, number, number, number];
-        worst = Math.max(worst, Math.min(overFar, overNear) + roundingNs, Math.min(underFar, underNear) + roundingNs);
-      }
+      worst = Math.max(worst, worstOf(envelope, begin, end, knots, offsetAt));
     }
     for (const stray of this.#strays) {
       for (const time of [from, until, ...knots]) if (mayRead(stray, time)) worst = Math.max(worst, this.distance(time, offsetAt(time)));
     }
     return nanos(Math.ceil(worst));
   }
+
+  /** The same, over [from, until] in which there is none of `edges`. */
+  worstBetweenEdges(from: number, until: number, knots: Float64Array, offsetAt: (time: number) => number): Nanos {
+    const segments = this.#segments.filter((segment) => mayRead(segment, from));
+    // The clock never showed these times.
+    if (segments.length === 0) segments.push(this.#modelAt(from));
+    let worst = 0;
+    for (const { envelope } of segments) worst = Math.max(worst, worstOf(envelope, from, until, knots, offsetAt));
+    const isUnderStray = this.#strays.some((stray) => mayRead(stray, from));
+    const times = isUnderStray ? [from, until, ...knotsWithin(knots, from, until)] : [];
+    for (const time of times) worst = Math.max(worst, this.distance(time, offsetAt(time)));
+    return nanos(Math.ceil(worst));
+  }
+
+  /** The segment that is the model at host time `time`. */
+  #modelAt(time: number): Segment {
+    return this.#segments.findLast(({ from }) => time >= from) ?? (this.#segments[0] as Segment);
+  }
 }
+
+/** An upper bound of the distance to `offsetAt` by one segment's proofs, over [from, until] (none if `until` is before); ns. */
+function worstOf(envelope: OffsetEnvelope, from: number, until: number, knots: Float64Array, offsetAt: (time: number) => number): number {
+  if (from > until) return 0;
+  let worst = 0;
+  const times = Float64Array.from([from, until, ...envelope.bends(from, until), ...knotsWithin(knots, from, until)]).sort();
+  // Between two of these times every proof is linear, so the lesser of two is at most the lesser of their larger ends.
+  const before = new Float64Array(4).fill(Number.NEGATIVE_INFINITY);
+  const most = before.slice();
+  for (const time of times) {
+    const offset = offsetAt(time);
+    const [far, near = far] = envelope.proofs(time);
+    const set = (side: number, off: number): void => {
+      most[side] = Math.max(off, before[side] as number);
+      before[side] = off;
+    };
+    set(0, far.upper - offset);
+    set(1, near.upper - offset);
+    set(2, offset - far.lower);
+    set(3, offset - near.lower);
+    const [overFar, overNear, underFar, underNear] = most as unknown as [number, number, number, number];
+    worst = Math.max(worst, Math.min(overFar, overNear) + roundingNs, Math.min(underFar, underNear) + roundingNs);
+  }
+  return worst;
+}
+
+/** `knots` of [from, until]. */
+const knotsWithin = (knots: Float64Array, from: number, until: number): Float64Array =>
+  knots.subarray(
+    countBelow(knots.length, (place) => (knots[place] as number) < from),
+    countBelow(knots.length, (place) => (knots[place] as number) <= until),
+  );
 
 const mayRead = ({ readFrom, readUntil }: { readonly readFrom: number; readonly readUntil: number }, time: number): boolean =>
   time >= readFrom && time <= readUntil;

@@ -41,11 +41,15 @@ export interface Alignment {
   readonly bound: Nanos | undefined;
   /** The bound at one time, never above `bound`. Absent: `bound` at every time. */
   readonly boundAt?: (time: TraceTime) => Nanos;
+  /** At least the largest `boundAt` between two times. Absent: `bound`. */
+  readonly boundWithin?: (from: TraceTime, until: TraceTime) => Nanos;
   /**
    * Times of this process are within ± this of those of one host that all others are compared with, whatever the reference clock shows; infinite
    * where nothing proves it. So for two processes both add up. Absent: not known at any time.
    */
   readonly apartAt?: (time: TraceTime) => number;
+  /** At least the largest `apartAt` between two times. Absent: infinite. */
+  readonly apartWithin?: (from: TraceTime, until: TraceTime) => number;
   /** Times at which the host's clock stepped. Absent: none. */
   readonly clockSteps?: readonly TraceTime[];
   /** ns by which the clock was set ahead at each of them (below 0: back). Absent: not known. */

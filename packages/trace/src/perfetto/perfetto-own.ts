@@ -1,6 +1,6 @@
 // Facts that our own writer (perfetto/perfetto-writer.ts) adds to a Perfetto trace: the identity of each process, the kind of event behind each
-// slice, losses. This is the writer's inverse; facts that it does not write are lost: clock bounds by time, the recording overhead
-// of a step, which spans were asynchronous, the recorder's counts.
+// slice, losses. This is the writer's inverse; facts that it does not write are lost: the recording overhead of a step, which spans were
+// asynchronous, the recorder's counts. Clock bounds by time come back rounded up (bounds-text.ts).
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ownKeys } from '../model/event-arguments.ts';
@@ -15,6 +15,7 @@ import type {
   TraceProcess,
 } from '../model/trace-sink.ts';
 import { laneOfName, laneOfRank } from '../write/process-names.ts';
+import { alignmentOfBounds } from './bounds-text.ts';
 import type { Arguments } from './perfetto-track-event.ts';
 import type { TrackAbout } from './perfetto-tracks.ts';
 
@@ -38,8 +39,8 @@ function prefixed<K extends string>(facts: Arguments, prefix: string, keys: read
   return Object.fromEntries(keys.map((key) => [key, numberOf(facts, `${prefix}.${key}`, 0)])) as Record<K, number>;
 }
 
-/** The process described by `run` facts. */
-export function processOfFacts(index: number, facts: Arguments): TraceProcess {
+/** The process described by `run` facts; `totals`: those at the end of the trace, empty where it was cut. */
+export function processOfFacts(index: number, facts: Arguments, totals: Arguments): TraceProcess {
   const metadata = new Map<string, string>();
   for (const [key, value] of facts) if (key.startsWith('metadata.')) metadata.set(key.slice('metadata.'.length), String(value));
   return {
@@ -49,7 +50,7 @@ export function processOfFacts(index: number, facts: Arguments): TraceProcess {
     host: textOf(facts, 'host'),
     hostName: textOf(facts, 'hostName'),
     pid: numberOf(facts, 'pid', 0),
-    alignment: alignmentOf(facts),
+    alignment: alignmentOf(facts, totals),
     metadata,
   };
 }
@@ -59,7 +60,7 @@ const methods: readonly Alignment['method'][] = ['exact', 'sampled', 'messages',
 /** Most steps and shifted stretches of one clock that are read: a merge writes 64 of each at most. */
 const clockMarksMax = 1024;
 
-function alignmentOf(facts: Arguments): Alignment {
+function alignmentOf(facts: Arguments, totals: Arguments): Alignment {
   const bound = facts.get('boundNs');
   const numbersOf = (key: string): number[] =>
     textOf(facts, key).split(' ', clockMarksMax).filter(Boolean).map(Number).filter(Number.isFinite);
@@ -76,6 +77,7 @@ function alignmentOf(facts: Arguments): Alignment {
   return {
     method: methods.find((method) => method === facts.get('alignment')) ?? 'unaligned',
     bound: typeof bound === 'number' ? nanos(bound) : undefined,
+    ...(typeof bound === 'number' && alignmentOfBounds(textOf(totals, 'boundsNs'), textOf(totals, 'apartNs'), bound)),
     ...(steps.length === 0 ? {} : { clockSteps: steps.map((time): TraceTime => traceTime(time)) }),
     ...(jumps.length === 0 ? {} : { clockJumps: jumps.map((jump) => nanos(jump)) }),
     ...(driftPpm > 0 ? { driftPpm } : {}),

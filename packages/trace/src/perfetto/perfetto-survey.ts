@@ -108,7 +108,10 @@ class Survey {
   /** The processes named by facts, by index; undefined when the trace is not ours. */
   #ourProcesses(): Map<number, TraceProcess> | undefined {
     if (this.#run.size === 0) return undefined;
-    const processes = [...this.#run].map(([track, facts]) => processOfFacts(this.#tracks.pidOf(track), facts));
+    const none: Arguments = new Map();
+    const processes = [...this.#run].map(([track, facts]) =>
+      processOfFacts(this.#tracks.pidOf(track), facts, this.#totals.get(track) ?? none),
+    );
     const withDevices = new Set<number>();
     for (const [key, about] of this.#tracks.entries()) if (isDeviceKind(laneKindOf(about))) withDevices.add(this.#tracks.pidOf(key));
     const sorted = processes.sort((a, b) => a.index - b.index);

@@ -4,11 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { runCount } from '../../../../test/setup/seeds.ts';
 import { findCompleteness } from '../analyse/findings.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import { apartAt, boundAt } from '../model/epsilon.ts';
 import { TraceError } from '../model/errors.ts';
 import { finish } from '../model/finish.ts';
 import { isDeviceKind } from '../model/lanes.ts';
+import { median } from '../model/robust.ts';
 import { teeSink } from '../model/tee-sink.ts';
-import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import type { Alignment, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { readSinkCalls } from '../testing/sink-calls.ts';
 import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
@@ -220,6 +222,40 @@ describe('a trace of ours', () => {
     );
     expect(asRead?.length).toBeGreaterThan(1000);
     expect(asRead).toEqual(asMerged);
+  });
+
+  it('tells as much of its clocks at each time as the merge that wrote it', () => {
+    // Half a second around its step, a clock is known to 20 ms; at other times to less than 1 ms.
+    const { sources } = simulatedCluster({
+      ranks: 4,
+      hosts: 4,
+      seconds: 60,
+      seed: 5,
+      clockSteps: [{ host: 2, seconds: 30, micros: -20_000 }],
+    });
+    const times: TraceTime[] = [];
+    let merged: TraceHeader | undefined;
+    const noting: TraceSink = {
+      begin: (header) => {
+        merged = header;
+      },
+      lane: () => {},
+      event: ({ start }) => void times.push(start),
+      end: () => {},
+    };
+    const chunks = written((writer) => finish(mergeRun(sources, teeSink(writer, noting))));
+    const { header } = readPerfetto(() => chunks);
+    for (const tell of [boundAt, apartAt]) {
+      for (const [at, process] of (merged?.processes ?? []).entries()) {
+        const read = header.processes[at] as TraceProcess;
+        const [asMerged, asRead] = [process, read].map((of) => times.map((time) => tell(of, time) ?? 0)) as [number[], number[]];
+        expect(asRead.findIndex((value, place) => value < (asMerged[place] as number))).toBe(-1);
+        expect(median(asRead)).toBeLessThanOrEqual(2 * median(asMerged));
+      }
+    }
+    const stepping = header.processes[2] as TraceProcess;
+    expect(stepping.alignment.bound).toBeGreaterThan(20e6);
+    expect(median(times.map((time) => boundAt(stepping, time) ?? 0))).toBeLessThan(1e6);
   });
 });
 

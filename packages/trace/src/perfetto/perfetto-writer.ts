@@ -27,6 +27,7 @@ import type {
   WriteBytes,
 } from '../model/trace-sink.ts';
 import { alignmentText, LaneOrder, laneName, processNames } from '../write/process-names.ts';
+import { boundsText } from './bounds-text.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
@@ -54,8 +55,11 @@ class PerfettoWriter implements TraceSink {
   readonly #arguments: AnnotationVisitor;
   readonly #outOfRange = new Map<TraceProcess, number>();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
-  /** Perfetto time of the latest moment of the trace so far; below 0 before the first event. */
+  /** Perfetto times of the earliest and the latest moment of the trace so far; below 0 before the first event. */
+  #first = -1;
   #last = -1;
+  /** What is told of each clock over the whole trace; ranks of one host share it. */
+  readonly #bounds = new Map<Alignment, Facts>();
 
   constructor(write: WriteBytes) {
     this.#out = new ProtobufBuffer(write);
@@ -87,6 +91,7 @@ class PerfettoWriter implements TraceSink {
       return;
     }
     if (this.#last < 0) this.#writeRun(start);
+    if (start < this.#first) this.#first = start;
     if (end > this.#last) this.#last = end;
     if (event.kind === 'counter') this.#writeCounter(lane, start, event.value);
     else if (event.kind === 'instant') this.#writeEvent(lane, start, instant, event);
@@ -279,6 +284,7 @@ class PerfettoWriter implements TraceSink {
   /** At the first event, not at TraceTime 0: a capture of hour 20 must not open as a line of 20 hours. */
   #writeRun(time: number): void {
     const { run, worldSize, processes } = this.#header;
+    this.#first = time;
     this.#last = time;
     for (const process of processes) {
       this.#writeFacts(process, 'run', time, {
@@ -308,8 +314,23 @@ class PerfettoWriter implements TraceSink {
       ...placeFacts(place),
       ...prunedFacts(pruned),
       outOfRange: this.#outOfRange.get(process) ?? 0,
+      ...this.#boundsOf(process.alignment),
     };
     this.#writeFacts(process, 'totals', this.#last, { ...facts, ...prefixed('dropped', dropped), ...prefixed('count', counts) });
+  }
+
+  #boundsOf(alignment: Alignment): Facts {
+    let facts = this.#bounds.get(alignment);
+    if (facts === undefined) {
+      const { boundWithin, apartWithin } = alignment;
+      const [from, until] = [this.#first - perfettoOrigin, this.#last - perfettoOrigin];
+      facts = {
+        boundsNs: (boundWithin && boundsText(boundWithin, from, until)) || undefined,
+        apartNs: (apartWithin && boundsText(apartWithin, from, until)) || undefined,
+      };
+      this.#bounds.set(alignment, facts);
+    }
+    return facts;
   }
 
   /** An instant on the process's own track, with nothing interned. */

@@ -3,10 +3,10 @@
 //
 // The axis may begin anywhere, so every event limits its origin to an interval; bounds hold if one origin satisfies all of them.
 
-import { traceTime } from '@ranktrace/protocol';
+import { type TraceTime, traceTime } from '@ranktrace/protocol';
 import { mergeRun } from '../merge/merge-run.ts';
 import type { BatchSource } from '../model/batch-source.ts';
-import { apartAt } from '../model/epsilon.ts';
+import { apartAt, boundAt } from '../model/epsilon.ts';
 import { median } from '../model/robust.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
@@ -18,6 +18,8 @@ export interface JudgedClocks {
   /** ns by which two hosts' times are further apart than is proven of them; 0: all proofs hold. And the median of what is proven, ± ns. */
   readonly apartBeyond: number;
   readonly apart: number;
+  /** ns by which a bound over a stretch of time is below one at a time of it; 0: none is. */
+  readonly belowWithin: number;
   /** Largest error of an event, ns, and the largest bound of a host. */
   readonly error: number;
   readonly bound: number;
@@ -32,6 +34,8 @@ export interface JudgedClocks {
 
 /** Largest distance of a conflict's reported knot from its events, ns. */
 const knotReach = 10e9;
+/** Stretches of a run whose bounds are compared with those at their times. */
+const stretches = 20;
 /** A step warns of swapped events of its host within this distance, ns. */
 const stepReach = 4e9;
 
@@ -65,6 +69,7 @@ export function judgeClocks(
   let header: TraceHeader | undefined;
   const collectives = new Map<string, Part[]>();
   const calls = new Map<string, Part>();
+  const timesOf = new Map<TraceProcess, TraceTime[]>();
   let [all, reversed, unmarked] = [0, 0, 0];
   let [from, until, least, most] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const judge = ({ lane }: TraceEvent, shown: number, trueTime: number): void => {
@@ -99,6 +104,9 @@ export function judgeClocks(
       const { lane, kind, start, length, group, sequence, side, spanId, parentSpanId, state } = event;
       if (state === 'open') return;
       const { process } = lane;
+      const times = timesOf.get(process) ?? [];
+      timesOf.set(process, times);
+      times.push(start, traceTime(start + length));
       const part: Part = { process, host: process.host, start, end: start + length };
       if (kind === 'collective' && pairs.has(`${group} ${sequence}`)) {
         const key = `${group} ${sequence} ${lane.process.rank}`;
@@ -145,6 +153,7 @@ export function judgeClocks(
     beyond: Math.max(0, from - until),
     apartBeyond,
     apart: median(proven),
+    belowWithin: Math.max(...[...timesOf].map(([process, times]) => belowWithinOf(process, times))),
     error: (most - least) / 2,
     bound: Math.max(...reported.processes.map(({ alignment }) => alignment.bound ?? 0)),
     seen: all,
@@ -153,4 +162,22 @@ export function judgeClocks(
     steps: reported.processes.map(({ alignment }) => [...(alignment.clockSteps ?? [])]),
     header: reported,
   };
+}
+
+/** ns by which a bound over a stretch of these times is below one at one of them. */
+function belowWithinOf(process: TraceProcess, all: readonly TraceTime[]): number {
+  const { bound = 0, boundWithin = () => bound, apartWithin = () => Number.POSITIVE_INFINITY } = process.alignment;
+  const times = all.toSorted((a, b) => a - b);
+  const each = Math.ceil(times.length / stretches);
+  let below = 0;
+  for (let at = 0; at < times.length; at += each) {
+    const some = times.slice(at, at + each);
+    const [from, until] = [some[0] as TraceTime, some.at(-1) as TraceTime];
+    const [most, mostApart] = [boundWithin(from, until), apartWithin(from, until)];
+    for (const time of some) {
+      below = Math.max(below, (boundAt(process, time) ?? 0) - most);
+      if (mostApart < Number.POSITIVE_INFINITY) below = Math.max(below, apartAt(process, time) - mostApart);
+    }
+  }
+  return below;
 }
