@@ -201,7 +201,7 @@ export interface ViewAlignment {
   readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';
   /** ± ns at the worst time; null when unaligned. */
   readonly bound: number | null;
-  /** (time, ± ns) where the bound changes by more than a tenth; empty where only `bound` is known. */
+  /** (time, ± ns): what holds from there until the next; empty where only `bound` is known. */
   readonly bounds: readonly (readonly [number, number])[];
   readonly clockSteps: readonly number[];
   readonly shifted: readonly { readonly from: number; readonly until: number; readonly most: number }[];

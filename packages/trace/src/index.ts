@@ -25,6 +25,7 @@ export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
 export type { BatchSource } from './model/batch-source.ts';
+export { type BoundStretch, boundStretches } from './model/bound-stretches.ts';
 export { countBelow } from './model/count-below.ts';
 export { TraceError } from './model/errors.ts';
 export { lengthText, percentText, significant } from './model/quantity-text.ts';

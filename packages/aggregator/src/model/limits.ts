@@ -211,8 +211,6 @@ export const aggregatorLimits = {
   viewMetadataMax: 64,
   /** Characters of one metadata value that a page gets; the rest is cut off. */
   viewMetadataCharsMax: 512,
-  /** Times at which a page gets the clock bound of a process, spread evenly over its events. */
-  viewBoundsMax: 64,
   /** Clock steps and shifted stretches of a process, and clock conflicts of a run, that a page gets; further ones are left out. */
   viewMarksMax: 1024,
   /** Runs that have series of their own in `/metrics`; further ones share `other`. */

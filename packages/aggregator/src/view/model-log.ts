@@ -1,16 +1,8 @@
 // The model that pages have of a run: each process, track and group with the revision of its last change, so that a page gets everything that it
 // lacks after any pause, and no queue is kept for it.
 
-import {
-  type RunGrowth,
-  type RunModel,
-  traceTime,
-  type ViewAlignment,
-  type ViewGroup,
-  type ViewProcess,
-  type ViewTrack,
-} from '@ranktrace/protocol';
-import type { Alignment } from '@ranktrace/trace';
+import type { RunGrowth, RunModel, ViewAlignment, ViewGroup, ViewProcess, ViewTrack } from '@ranktrace/protocol';
+import { type Alignment, type BoundStretch, boundStretches } from '@ranktrace/trace';
 import type { ProcessTimeline, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { GrowthCursor } from './run-view.ts';
@@ -34,6 +26,8 @@ export class ModelLog {
   #about = '';
   /** Counts changes, from 1. */
   #revision = 0;
+  /** Bounds by time, which ranks of one host share, over all of the run so far. */
+  readonly #stretches = new WeakMap<Alignment, readonly BoundStretch[]>();
 
   constructor(run: string, epoch: string, timeline: Timeline) {
     this.#run = run;
@@ -86,7 +80,7 @@ export class ModelLog {
       isChanged = true;
     };
     for (const process of this.#timeline.processes) {
-      note(this.#processes, process.index, viewProcess(process));
+      note(this.#processes, process.index, viewProcess(process, this.#stretchesOf(process.process.alignment)));
       for (const track of process.tracks) note(this.#tracks, track.id, track.shown());
     }
     for (const group of this.#timeline.groups()) note(this.#groups, `${group.axis} ${group.group}`, group);
@@ -95,9 +89,20 @@ export class ModelLog {
     this.#about = text;
     if (isChanged) this.#revision = next;
   }
+
+  #stretchesOf(alignment: Alignment): readonly BoundStretch[] {
+    const { from, until } = this.#timeline;
+    const { boundWithin } = alignment;
+    if (boundWithin === undefined || !Number.isFinite(from) || !Number.isFinite(until)) return [];
+    const known = this.#stretches.get(alignment) ?? [];
+    if ((known[0]?.from ?? Number.POSITIVE_INFINITY) <= from && (known.at(-1)?.until ?? Number.NEGATIVE_INFINITY) >= until) return known;
+    const stretches = boundStretches(boundWithin, from, until);
+    this.#stretches.set(alignment, stretches);
+    return stretches;
+  }
 }
 
-function viewProcess(timeline: ProcessTimeline): ViewProcess {
+function viewProcess(timeline: ProcessTimeline, stretches: readonly BoundStretch[]): ViewProcess {
   const { process, index, version, ended, clock, until, shownGaps, missing, droppedEvents } = timeline;
   const { rank, incarnation, host, hostName, pid, alignment, metadata } = process;
   return {
@@ -110,7 +115,7 @@ function viewProcess(timeline: ProcessTimeline): ViewProcess {
     ended,
     until: Number.isFinite(until) ? clock.toTrace(until) : 0,
     version,
-    alignment: viewAlignment(alignment, timeline),
+    alignment: viewAlignment(alignment, stretches),
     gaps: shownGaps,
     missing,
     droppedEvents,
@@ -120,24 +125,11 @@ function viewProcess(timeline: ProcessTimeline): ViewProcess {
   };
 }
 
-function viewAlignment({ method, bound, boundAt, clockSteps = [], shifted = [] }: Alignment, timeline: ProcessTimeline): ViewAlignment {
-  const bounds: [number, number][] = [];
-  if (boundAt !== undefined && Number.isFinite(timeline.from) && Number.isFinite(timeline.until)) {
-    const [from, until] = [timeline.clock.toTrace(timeline.from), timeline.clock.toTrace(timeline.until)];
-    const every = Math.max(1, (until - from) / (limits.viewBoundsMax - 1));
-    let reported = Number.NaN;
-    for (let time = from; time <= until; time += every) {
-      const now = boundAt(traceTime(time));
-      // Nobody sees a smaller change, and a thousand ranks have a thousand times as many.
-      if (Math.abs(now - reported) <= 0.1 * reported) continue;
-      bounds.push([Math.round(time), now]);
-      reported = now;
-    }
-  }
+function viewAlignment({ method, bound, clockSteps = [], shifted = [] }: Alignment, stretches: readonly BoundStretch[]): ViewAlignment {
   return {
     method,
     bound: bound ?? null,
-    bounds,
+    bounds: stretches.map(({ from, most }) => [from, Math.min(most, bound ?? most)]),
     clockSteps: clockSteps.slice(0, limits.viewMarksMax),
     shifted: shifted.slice(0, limits.viewMarksMax),
   };

@@ -12,6 +12,7 @@
 // Pings with L > U over all of them contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm
 // off). Where none fits, no believable clock does, and U and L cover the limits of the pings next to a time alone.
 
+import { countBelow } from '../model/count-below.ts';
 import type { HostPing } from './host-pings.ts';
 
 /** ρ against the reference: oscillators are specified to ±20–50 ppm, adjtime(2) slews by 500 ppm. */
@@ -110,9 +111,16 @@ export class OffsetEnvelope {
     const add = (time: number): void => {
       if (time >= from && time <= until) bends.push(time);
     };
-    this.#upper.eachBend(add);
-    this.#lower.eachBend(add);
-    for (const time of this.#near?.curve.bends ?? []) add(time);
+    this.#upper.eachBend(from, until, add);
+    this.#lower.eachBend(from, until, add);
+    const ofCurve = this.#near?.curve.bends ?? [];
+    for (
+      let at = countBelow(ofCurve.length, (place) => (ofCurve[place] as number) < from);
+      (ofCurve[at] ?? Number.POSITIVE_INFINITY) <= until;
+      at++
+    ) {
+      bends.push(ofCurve[at] as number);
+    }
     return bends;
   }
 }
@@ -233,9 +241,15 @@ class Cones {
     return limit + Math.abs(this.#weakening(time) - (this.#weak[index] as number));
   }
 
-  /** Times at which limits bend upwards or jump: at each proof and just before it, and where the memory of one ends before the next. */
-  eachBend(add: (time: number) => void): void {
-    for (const [index, time] of this.#at.entries()) {
+  /**
+   * All times of [from, until] at which limits bend upwards or jump, and some around it: at each proof and just before it, and where the memory of
+   * one ends before the next.
+   */
+  eachBend(from: number, until: number, add: (time: number) => void): void {
+    const reach = memoryNs + 1;
+    const first = countBelow(this.#at.length, (place) => (this.#at[place] as number) < from - reach);
+    for (let index = first; (this.#at[index] ?? Number.POSITIVE_INFINITY) <= until + reach; index++) {
+      const time = this.#at[index] as number;
       add(time - 1);
       add(time);
       const next = this.#at[index + 1] ?? Number.POSITIVE_INFINITY;

@@ -63,6 +63,8 @@ export const limits = {
   clockCorrectionsMax: 33_554_432,
   /** Limits of how far apart clocks are, 8 bytes each: two per host and half second, so that 9 hours of 32 hosts fit. Then each stretch becomes twice as long. */
   apartLimitsMax: 4_194_304,
+  /** Stretches of a run for each of which a page, or a `.pftrace`, gets how far a clock may be off. */
+  boundStretchesMax: 64,
   /** Events of each kind by which a source without pings is aligned, about 100 bytes each; of more, a sample over the whole run is kept. */
   sharedEventsMax: 16_384,
   /** Halves of remote calls that wait for their other half, about 1 KiB each; above, those due first go out without it. */
