@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { functionAverages, functionEvents, readKineto } from '@ranktrace/trace/torch';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readRun } from '../../../../test/setup/trace-events.ts';
 import { SdkError } from '../model/errors.ts';
 import type { ProfileOptions } from '../model/options.ts';
 import { ProfilerAction, ProfilerActivity, schedule } from '../model/schedule.ts';
@@ -296,6 +297,17 @@ describe('exports', () => {
     expect(refused(() => prof.exportStacks(join(directory, 's.txt')))).toMatch(/^bad_option: .*withStack/);
     expect(refused(() => prof.exportMemoryTimeline(join(directory, 'm.html')))).toMatch(/^bad_option: .*profileMemory/);
   });
+});
+
+test('counters of the host tell of a run shorter than the interval at which they are sampled', async () => {
+  const prof = start({ sampleIntervalMs: 60_000 });
+  train(prof, 0, 2);
+  await sleep(5);
+  await prof.stop();
+  const { events } = await readRun(join(directory, 'out'), 'test');
+  const values = events.filter(({ kind, name }) => kind === 'counter' && name === 'process cpu').map(({ value }) => value);
+  expect(values).toEqual([expect.any(Number)]);
+  expect(values[0]).toBeGreaterThan(0);
 });
 
 describe('one profile at a time', () => {

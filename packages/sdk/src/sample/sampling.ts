@@ -16,6 +16,7 @@ export class Sampling {
   /** Devices whose names are recorded. */
   readonly #named = new Set<string>();
   readonly #host = new HostCounters();
+  readonly #sampleHost: () => void;
   readonly #timer: NodeJS.Timeout | undefined;
   #devices: { stop(): void } | undefined;
 
@@ -29,8 +30,12 @@ export class Sampling {
     this.#add = add;
     this.#notice = notice;
     this.#fact = fact;
-    if (options.sampleIntervalMs === 0) return;
-    const sample = guarded('sampling the host', () => add([...this.#host.sample(), ...own()]));
+    const isSampling = options.sampleIntervalMs > 0;
+    const sample = guarded('sampling the host', () => isSampling && add([...this.#host.sample(), ...own()]));
+    this.#sampleHost = sample;
+    if (!isSampling) return;
+    // A rate is that of the time since the sample before: the next one tells of the time from here on.
+    sample();
     this.#timer = setInterval(sample, options.sampleIntervalMs).unref();
     if (options.devices) this.toggleDevices(true);
   }
@@ -63,7 +68,9 @@ export class Sampling {
     );
   }
 
+  /** Takes a last sample, which tells of what no whole interval does: all of a short run. */
   stop(): void {
+    this.#sampleHost();
     clearInterval(this.#timer);
     this.#devices?.stop();
   }

@@ -2,6 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
+import { cpuWaitCounter, nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -11,6 +12,7 @@ import { type ClusterOptions, type StragglingPhase, stragglingPhases } from '../
 import { expectExactParts, expectSamePieces } from '../testing/expect-blame.ts';
 import { ndtimelineWindow } from '../testing/ndtimeline-window.ts';
 import { pipelineJob } from '../testing/pipeline-job.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { readKineto } from '../torch/kineto-reader.ts';
 import { kinetoSources } from '../torch/kineto-source.ts';
 import { type Blame, blameOfWindow } from './blame.ts';
@@ -230,4 +232,33 @@ describe('a simulated cluster', () => {
     expect(blame.change?.change).toBeGreaterThan(17e6);
     expect(blame.change?.change).toBeLessThan(23e6);
   });
+});
+
+it('weighs waits for a CPU by the time of the steps that each sample tells of', () => {
+  const process = traceProcess();
+  const steps = traceLane({ process, kind: 'steps' });
+  const counter = traceLane({ index: 2, process, kind: 'counter', name: cpuWaitCounter });
+  const blamed = (samples: readonly (readonly [number, number])[]): number | undefined => {
+    const sink = new StepBlameSink();
+    sink.begin(traceHeader([process]));
+    for (const [at, value] of samples) {
+      sink.event(traceEvent({ kind: 'counter', lane: counter, name: cpuWaitCounter, start: traceTime(at), value }));
+    }
+    for (const step of [0, 1, 2, 3]) {
+      sink.event(traceEvent({ kind: 'step', lane: steps, step, start: traceTime(1000 + 100 * step), length: nanos(100) }));
+    }
+    sink.end();
+    return sink.window.ranks[0]?.cpuWait;
+  };
+  // The first tells of no step, the second of 350 ns of them, the third of 10, the last of 40.
+  const all = [
+    [900, 100],
+    [1350, 10],
+    [1360, 90],
+    [1500, 50],
+    [1600, 100],
+  ] as const;
+  expect(blamed(all)).toBeCloseTo((350 * 0.1 + 10 * 0.9 + 40 * 0.5) / 400, 12);
+  expect(blamed(all.slice(0, 3))).toBeCloseTo((350 * 0.1 + 10 * 0.9) / 360, 12);
+  expect(blamed(all.slice(0, 1))).toBeUndefined();
 });

@@ -323,15 +323,19 @@ export class StepBlameSink implements TraceSink {
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 
-  /** Mean of the samples from a process's first step to the sample that covers the end of its last one. */
+  /** Share of the time from a process's first step to the end of its last one, or its last sample; a sample tells of the time since the one before. */
   #cpuWaitDuring(index: number, first?: ReadonlyMap<number, RawStep>, last?: ReadonlyMap<number, RawStep>): number | undefined {
     const { cpuWaits = [] } = this.#processes.get(index) ?? {};
     const [from, until] = [first?.get(index), last?.get(index)];
     if (from === undefined || until === undefined) return undefined;
     const end = until.start + until.length;
-    const covering = cpuWaits.findIndex(({ at }) => at >= end);
-    const during = cpuWaits.slice(0, covering < 0 ? undefined : covering + 1).filter(({ at }) => at > from.start);
-    return during.length === 0 ? undefined : during.reduce((sum, { share }) => sum + share, 0) / during.length;
+    let [waited, told] = [0, from.start];
+    for (const { at, share } of cpuWaits) {
+      if (at <= told || told >= end) continue;
+      waited += share * (Math.min(at, end) - told);
+      told = Math.min(at, end);
+    }
+    return told > from.start ? waited / (told - from.start) : undefined;
   }
 }
 
