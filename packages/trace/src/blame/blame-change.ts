@@ -41,7 +41,7 @@ export interface BlameLevels {
   /** Only phases are known, and none of them is a collective: ranks may wait inside any. */
   readonly hidesWaits: boolean;
   /** Undefined in levels saved without it. */
-  readonly cpuWait?: CpuWait | undefined;
+  readonly cpuWait?: Pick<CpuWait, 'isBusy' | 'text'> | undefined;
 }
 
 export interface BlameChange {

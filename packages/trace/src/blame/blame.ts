@@ -40,6 +40,8 @@ export interface BlameFinding {
   readonly stretch?: StepRange | undefined;
   /** Number of steps that it lengthens; undefined: all. */
   readonly affected?: number | undefined;
+  /** On a busy host: scheduling may explain it, if it does not last. Absent: no. */
+  readonly mayBeScheduling?: true;
   /** The observations behind it, in sentences. */
   readonly evidence: readonly string[];
 }
@@ -157,8 +159,12 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   yield;
   const ofRanks: BlameFinding[] = faults
     .filter(({ cost }) => cost >= findingShareMin * step)
-    .map(({ kind, ranks: of, phase, cost, gain, stretch, affected, evidence }) => {
-      const when = { ...(stretch && { stretch }), ...(affected !== undefined && { affected }) };
+    .map(({ kind, ranks: of, phase, cost, gain, stretch, affected, mayBeScheduling, evidence }) => {
+      const when = {
+        ...(stretch && { stretch }),
+        ...(affected !== undefined && { affected }),
+        ...(mayBeScheduling && { mayBeScheduling }),
+      };
       return {
         kind,
         ranks: of,
@@ -176,7 +182,9 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   const findings = withContention([...ofRanks, ...ofAll], window);
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
   if (common > 0 && common >= changeShareMin * before) {
-    findings.push({ kind: 'cluster_wide', ranks: [], phase: where, ...costs(common, step), gainMsPerStep: ms(common), evidence: changed });
+    const about = { kind: 'cluster_wide', ranks: [], phase: where, evidence: changed } as const;
+    const { isBusy } = cpuWaitOf(ranks);
+    findings.push({ ...about, ...costs(common, step), gainMsPerStep: ms(common), ...(isBusy && { mayBeScheduling: true }) });
   }
   findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
   findings.length = Math.min(findings.length, blameLimits.blameFindingsMax);

@@ -13,6 +13,8 @@ const cpuWaitUsual = 0.05;
 export interface CpuWait {
   /** At least half of the ranks wait for a CPU. */
   readonly isBusy: boolean;
+  /** Share of the time that threads wanted a CPU in which they had none, the median of the ranks; 0 where it is not known. */
+  readonly share: number;
   /** Its evidence, in sentences. */
   readonly text: readonly string[];
 }
@@ -21,14 +23,14 @@ export interface CpuWait {
 export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
   const known = ranks.flatMap(({ hostName, cpuWait }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait }]));
   if (known.length === 0) {
-    return { isBusy: false, text: ['what threads wait for a CPU was not recorded: a busy host looks the same'] };
+    return { isBusy: false, share: 0, text: ['what threads wait for a CPU was not recorded: a busy host looks the same'] };
   }
   const busy = known.filter(({ cpuWait }) => cpuWait >= cpuWaitMin);
   const usual = median(known.map(({ cpuWait }) => cpuWait));
   const hosts = [...new Set(busy.map(({ hostName }) => hostName))];
   const where = hosts.length === 0 ? '' : `, on ${hosts.length === 1 ? `host ${hosts[0]}` : `${hosts.length} hosts`}`;
   const text = `in ${Math.round(100 * usual)} % of the time that threads wanted a CPU they had none (median of the ranks)${where}`;
-  return { isBusy: 2 * busy.length >= known.length, text: usual < cpuWaitUsual ? [] : [text] };
+  return { isBusy: 2 * busy.length >= known.length, share: usual, text: usual < cpuWaitUsual ? [] : [text] };
 }
 
 /** Evidence that slow ranks wait for a CPU, and their peers do not. */

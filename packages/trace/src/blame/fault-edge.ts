@@ -7,7 +7,7 @@
 // be judged by itself.
 
 import { fitStep, type ShapeFit } from '../detect/block-statistics.ts';
-import { deviation, median } from '../model/robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { OwnWork } from './own-work.ts';
 
@@ -51,6 +51,11 @@ function sidesOf(values: Float64Array): { readonly at: number; readonly differen
   const [before, after] = [values.subarray(0, fit.at), values.subarray(fit.at)];
   const [levelBefore, levelAfter] = [median(before), median(after)];
   const off = values.map((value, at) => value - (at < fit.at ? levelBefore : levelAfter));
-  const error = 1.2533 * deviation(off) * Math.sqrt(1 / before.length + 1 / after.length);
-  return { at: fit.at, difference: Math.abs(levelAfter - levelBefore), error };
+  const apart = Math.sqrt(1 / before.length + 1 / after.length);
+  const difference = Math.abs(levelAfter - levelBefore);
+  // Where a rank is slow now and then, medians jump from one level to the other by chance, and the deviation from them shows neither: means do.
+  const [meanBefore, meanAfter] = [mean(clipped.subarray(0, fit.at)), mean(clipped.subarray(fit.at))];
+  const squares = clipped.reduce((sum, value, at) => sum + (value - (at < fit.at ? meanBefore : meanAfter)) ** 2, 0);
+  const ofMeans = (Math.sqrt(squares / values.length) * apart * difference) / Math.max(Number.MIN_VALUE, Math.abs(meanAfter - meanBefore));
+  return { at: fit.at, difference, error: Math.max(1.2533 * deviation(off) * apart, ofMeans) };
 }

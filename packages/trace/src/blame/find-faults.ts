@@ -13,7 +13,7 @@
 import { deviation, median } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
-import { cpuWaitOf, waitsForCpu } from './cpu-wait.ts';
+import { type CpuWait, cpuWaitOf, waitsForCpu } from './cpu-wait.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
 import { type SometimesSlow, sometimesSlow } from './sometimes-slow.ts';
@@ -33,6 +33,8 @@ export interface Fault {
   readonly stretch?: StepRange | undefined;
   /** Number of steps that it lengthens; undefined: all. */
   readonly affected?: number | undefined;
+  /** On a busy host: scheduling may explain it, if it does not last. */
+  readonly mayBeScheduling: boolean;
   readonly evidence: readonly string[];
 }
 
@@ -54,6 +56,7 @@ interface Suspect {
   /** Indexes of the affected steps; absent: all. */
   readonly steps?: readonly number[];
   readonly stretch?: StepRange | undefined;
+  readonly mayBeScheduling: boolean;
   readonly evidence: readonly string[];
 }
 
@@ -75,9 +78,12 @@ export function* findFaults(
   excesses: readonly Excess[],
   step: number,
 ): Generator<void, Faults> {
-  const slow = stragglers(window, own, excesses);
-  const { isBusy } = cpuWaitOf(window.ranks);
-  const sometimes = (yield* sometimesSlow(window, own, { excesses, step, isBusy })).map((one) => sometimesSuspect(window, own, one));
+  const cpuWait = cpuWaitOf(window.ranks);
+  const { isBusy } = cpuWait;
+  const slow = stragglers(window, own, excesses, cpuWait);
+  const sometimes = (yield* sometimesSlow(window, own, { excesses, step, isBusy })).map((one) =>
+    sometimesSuspect(window, own, one, isBusy),
+  );
   const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
     .sort((a, b) => b.excess - a.excess)
     .slice(0, blameLimits.blameFindingsMax);
@@ -86,7 +92,7 @@ export function* findFaults(
   const faults: Fault[] = [];
   for (const suspect of suspects) {
     yield;
-    const { kind, ranks, phase, steps, stretch } = suspect;
+    const { kind, ranks, phase, steps, stretch, mayBeScheduling } = suspect;
     const cost = replay.meanStep(mend(suspects.filter((other) => other !== suspect))) - mendedStep;
     yield;
     const atMedian = replay.meanStep(mend([suspect]));
@@ -96,7 +102,8 @@ export function* findFaults(
     const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
     const evidence = [...suspect.evidence, ...inEach, ...waitsForCpu(window.ranks, ranks), ...hidden];
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
-    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, stretch, affected: steps?.length, evidence });
+    const about = { kind, ranks: numbers, phase: window.phases[phase], mayBeScheduling };
+    faults.push({ ...about, cost, gain, atMedian, stretch, affected: steps?.length, evidence });
   }
   yield;
   const even = evenWork(window, own, mended);
@@ -122,6 +129,7 @@ function sometimesSuspect(
   { ranks, phases, steps }: BlameWindow,
   own: OwnWork,
   { rank, phase, affected, more, when }: SometimesSlow,
+  isBusy: boolean,
 ): Suspect {
   const factors = new Map(
     affected.map((step) => {
@@ -143,11 +151,21 @@ function sometimesSuspect(
     factor: (of, step, at) => (of === rank && at === phase ? (factors.get(step) ?? 1) : 1),
     steps: affected,
     stretch: { first: numberOf(affected[0]), last: numberOf(affected.at(-1)) },
+    mayBeScheduling: isBusy,
     evidence,
   };
 }
 
-function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess[]): Suspect[] {
+/** Fewer steps than this on a busy host are over in a few of its time slices. */
+const busyStepsMin = 16;
+
+function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess[], { isBusy, share }: CpuWait): Suspect[] {
+  // A rank that gets a CPU less often than its peers: by up to twice what waiting for one adds to their work.
+  const isExplained = ({ slow, phases, peers }: Excess): boolean => {
+    const sumOver = (of: Float64Array): number => slow.reduce((sum, phase) => sum + (of[phase] as number), 0);
+    return own.steps < busyStepsMin || sumOver(phases) <= 2 * (share / (1 - share)) * sumOver(peers);
+  };
+
   const slow = excesses.filter((excess) => excess.slow.length > 0);
   const suspects: Suspect[] = [];
   for (const together of grouped(window, slow)) {
@@ -159,7 +177,8 @@ function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess
     const hosts = new Set(together.map(({ rank }) => window.ranks[rank]?.hostName));
     if (together.length > 1 && hosts.size === 1) evidence.unshift(`all ranks of host ${[...hosts][0]} are slow`);
     const excess = Math.max(...together.map(({ slow: phases, phases: by }) => phases.reduce((sum, at) => sum + (by[at] as number), 0)));
-    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor, evidence });
+    const mayBeScheduling = isBusy && together.every(isExplained);
+    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor, mayBeScheduling, evidence });
   }
   return suspects;
 }
@@ -239,6 +258,7 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
       phase,
       excess: work - usualWork,
       factor: always(new Map(ranks.map((rank) => [rank, factors]))),
+      mayBeScheduling: false,
       evidence,
     });
   }
@@ -277,7 +297,8 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
   const phase = window.phases[even.phase];
   const { isBusy, text } = cpuWaitOf(window.ranks);
   const about = { cost, gain: cost, atMedian: step - cost, evidence: [...text, ...evidence] };
-  return { kind: isBusy ? 'cpu_contention' : 'rotating_imbalance', ranks: [], phase: isBusy ? undefined : phase, ...about };
+  const kind = isBusy ? 'cpu_contention' : 'rotating_imbalance';
+  return { kind, ranks: [], phase: isBusy ? undefined : phase, mayBeScheduling: false, ...about };
 }
 
 type EvenWork = ReturnType<typeof evenWork>;

@@ -6,6 +6,7 @@
 //   2 % of the peers' work in a step, 1 % of the step,
 //   6 times the deviation of the peers' own excesses from each other (ranks are never quite alike),
 //   6 times its own error, 1.2533 · deviation over steps / √steps (a median's),
+//   in so many steps that it is no chance that it is in half of them: n / 2 + 1.5 · √n of n (3 deviations), or all,
 //   and the same for all peers together. With fewer steps and peers the factor is larger, because a deviation from few values is itself
 //   uncertain: for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵.
 
@@ -34,6 +35,8 @@ const shareOfStepMin = 0.01;
 export const leastExcess = (work: number, step: number): number => Math.max(shareOfWorkMin * work, shareOfStepMin * step);
 const spreadsMin = 6;
 const errorsMin = 6;
+/** Deviations above half of the steps in which there must be an excess. */
+const halvesMin = 3;
 /** Margin in errors above the limit, so that chance does not push an excess below it. */
 const errorsSure = 3;
 
@@ -106,7 +109,8 @@ export class OwnWork {
       const work = inAll.others[index] as number;
       const least = leastExcess(work, step);
       const limit = ({ noise }: Comparison): number => Math.max(least, noise[index] as number);
-      const counts = (comparison: Comparison): boolean => of(comparison) > limit(comparison);
+      const counts = (comparison: Comparison): boolean =>
+        of(comparison) > limit(comparison) && isUsual(comparison.inSteps[index] as Float64Array, Math.min(least, of(comparison) / 2));
       const phases = Float64Array.from(inPhases, of);
       let slow = [...phases.keys()].filter((phase) => counts(inPhases[phase] as Comparison));
       if (slow.length === 0 && counts(inAll)) slow = [...phases.keys()].filter((phase) => (phases[phase] as number) > 0);
@@ -148,7 +152,7 @@ export class OwnWork {
     const spreads = deviationsOfOthers(excess);
     const error = Float64Array.from(more, (values) => (1.2533 * deviation(values)) / Math.sqrt(steps));
     const noise = error.map((own, rank) => Math.max(spreadsMin * (spreads[rank] as number), errorsMin * own, common));
-    return { more: excess, others: Float64Array.from(others, median), noise, error };
+    return { more: excess, inSteps: more, others: Float64Array.from(others, median), noise, error };
   }
 
   #at(rank: number, phase: number): number {
@@ -159,8 +163,17 @@ export class OwnWork {
 /** By rank of a group, ns per step. */
 interface Comparison {
   readonly more: Float64Array;
+  /** By rank, then step. */
+  readonly inSteps: readonly Float64Array[];
   readonly others: Float64Array;
   readonly noise: Float64Array;
   /** Deviation of `more`. */
   readonly error: Float64Array;
+}
+
+/** Whether so many of `values` exceed `least` that their median does not by chance: of a rank that is slow now and then, it is half of them at times. */
+function isUsual(values: Float64Array, least: number): boolean {
+  let often = 0;
+  for (const value of values) if (value > least) often++;
+  return often >= Math.min(values.length, values.length / 2 + (halvesMin / 2) * Math.sqrt(values.length));
 }

@@ -1,11 +1,14 @@
 // Blame over runs longer than the steps held at full detail, with faults at any place.
 
+import { cpuWaitCounter, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { Random } from '../simulate/random.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import { traceEvent, traceLane } from '../testing/trace-events.ts';
 import { blameLimits } from './blame-limits.ts';
 import { type RunBlame, RunBlameSink } from './run-blame-sink.ts';
 
@@ -106,6 +109,68 @@ describe('a run of 900 steps', () => {
   it.each(someSeeds([0, 1, 2, 3]))('is balanced where no rank is slow, seed %i', (seed) => {
     const { verdict, findings } = blameOf({ steps: 900, seed });
     expect([verdict, findings]).toEqual(['balanced', []]);
+  });
+});
+
+/** Each step takes 30 ms more on some rank. */
+function unevenSteps(seed: number, steps: number, ranks = 4): ReturnType<typeof fault>[] {
+  const random = new Random(seed, 'who is slow in this step');
+  return [...Array(steps).keys()].map((step) => ({ ...fault(step, step, random.whole(ranks)), ms: 30 }));
+}
+
+it.each(someSeeds([1, 2, 3, 4, 5, 6, 7, 8]))(
+  'names nobody where in each step another rank is slow, by chance often the same (seed %i)',
+  (seed) => {
+    const ranks = 3 + (seed % 4);
+    const { verdict, findings } = blameOf({ seed, ranks, steps: 600, stragglers: unevenSteps(seed, 600, ranks) });
+    expect([verdict, findings.map(({ kind }) => kind)]).toEqual(['rotating_imbalance', ['rotating_imbalance']]);
+  },
+);
+
+describe('on a busy host', () => {
+  /** Steps of 85 ms, in which threads wait for a CPU in so many % of the time that they want one. */
+  function busyRun(cpuWait: number, stragglers: ReturnType<typeof fault>[], steps = 900): RunBlame {
+    const sink = new RunBlameSink();
+    const waits = new Map<TraceProcess, TraceLane>();
+    const withWaits: TraceSink = {
+      begin: (header) => {
+        sink.begin(header);
+        for (const process of header.processes) {
+          waits.set(process, traceLane({ index: 1000 + process.index, process, kind: 'counter', name: cpuWaitCounter, unit: '%' }));
+        }
+      },
+      lane: (lane) => sink.lane(lane),
+      event: (event) => {
+        sink.event(event);
+        const lane = waits.get(event.lane.process);
+        if (event.kind !== 'step' || lane === undefined) return;
+        const start = traceTime(event.start + event.length);
+        sink.event(traceEvent({ kind: 'counter', lane, name: cpuWaitCounter, start, value: cpuWait }));
+      },
+      end: (totals) => sink.end(totals),
+    };
+    const options = { ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, steps, seed: 3 };
+    for (const _ of mergeRun(simulatedCluster({ ...options, stragglers: [...unevenSteps(3, steps), ...stragglers] }).sources, withWaits));
+    return sink.blame;
+  }
+  const slowFrom = (step: number, lastStep: number, ms = 60) => [{ ...fault(step, lastStep), ms }];
+  const ofRanks = ({ findings }: RunBlame) => findings.filter(({ kind }) => kind === 'straggler').map(({ ranks }) => ranks);
+
+  it('a rank that is slow for a few seconds is not named: scheduling may be the cause, and has the cost', () => {
+    const short = slowFrom(300, 342);
+    expect(ofRanks(busyRun(2, short))).toEqual([[2]]);
+    const busy = busyRun(60, short);
+    expect([busy.verdict, ofRanks(busy)]).toEqual(['cpu_contention', []]);
+    const costOf = (run: RunBlame): number => run.findings.reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0);
+    expect(Math.abs(costOf(busy) / costOf(busyRun(2, short)) - 1)).toBeLessThan(0.05);
+  });
+
+  it.each([
+    ['for longer than ten seconds', slowFrom(300, 499)],
+    ['in more of the steps than not', slowFrom(30, 99), 100],
+    ['by more than scheduling explains', slowFrom(300, 342, 400)],
+  ])('one that is slow %s is named', (_, straggler, steps = 900) => {
+    expect(ofRanks(busyRun(60, straggler, steps))).toEqual([[2]]);
   });
 });
 

@@ -10,6 +10,7 @@
 //
 // Memory: that of `StepBlameSink` and of `StepChanges`, and `blameEpisodesMax` episodes.
 
+import { nanosPerMs } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
@@ -23,7 +24,7 @@ import { StepChanges } from './step-changes.ts';
 import type { Verdict } from './verdict.ts';
 
 /** A finding, its steps, and its cost over the whole run: `costMsPerStep` and `shareOfStep` are over all steps. */
-export interface RunFinding extends Omit<BlameFinding, 'affected' | 'stretch'>, FaultCost {
+export interface RunFinding extends Omit<BlameFinding, 'affected' | 'stretch' | 'mayBeScheduling'>, FaultCost {
   readonly steps: StepRange;
   /** Number of separate stretches within `steps`; 1: it is continuous. */
   readonly stretches: number;
@@ -55,6 +56,11 @@ interface Episode {
   /** Steps that it lengthened, and their total cost, ms. */
   affected: number;
   cost: number;
+  /** Steps from its first to its last, as far as windows show it, and their time, ms. */
+  lasted: number;
+  lastedMs: number;
+  /** Scheduling on a busy host may explain all of it, if it did not last. */
+  mayBeScheduling: boolean;
   /** The finding to report: the last steps', else the most costly. */
   reported: BlameFinding;
 }
@@ -65,6 +71,12 @@ const gapWindows = 1;
 const cutsMax = 3;
 /** Fewest steps after the last change that are judged on their own. */
 const lastStepsMin = 16;
+/**
+ * On a busy host some rank gets a CPU less often than its peers, or shares a core, for as long as the system leaves it there: for seconds. A rank
+ * is slow by itself if it is for longer, ms, or in more of the steps than not.
+ */
+const schedulingMsMax = 10_000;
+const schedulingShareMax = 1 / 2;
 
 export interface RunBlameOptions {
   /** The run's beginning, if the sink does not see it. */
@@ -153,7 +165,7 @@ export class RunBlameSink implements TraceSink {
       yield;
     }
     const { first = 0, last: final = 0 } = last.steps;
-    const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
+    const episodes = this.#lasting.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
     const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
     return {
       verdict: about?.reported.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
@@ -162,6 +174,16 @@ export class RunBlameSink implements TraceSink {
       last,
       steps: { first: Math.min(this.#first, first), last: final, count: this.#count, windows: this.#windows },
     };
+  }
+
+  /** The episodes; those of ranks that scheduling on a busy host explains count to `cpu_contention`. */
+  get #lasting(): Episode[] {
+    const isLasting = ({ mayBeScheduling, lasted, lastedMs }: Episode): boolean =>
+      !mayBeScheduling || lastedMs > schedulingMsMax || lasted > schedulingShareMax * this.#compared;
+    const lasting = this.#episodes.filter(isLasting);
+    const contention = lasting.find(({ key }) => key === contentionKey);
+    for (const episode of this.#episodes) if (contention !== undefined && !isLasting(episode)) contention.cost += episode.cost;
+    return lasting;
   }
 
   /** Judges a window that is about to be forgotten. */
@@ -227,7 +249,7 @@ export class RunBlameSink implements TraceSink {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
-      this.#add(key, finding, { first, last: this.#judgedUpTo }, count, count);
+      this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
     }
   }
 
@@ -242,30 +264,41 @@ export class RunBlameSink implements TraceSink {
   }
 
   /** Adds the last steps as a window; `left` of them were in none before. Returns which of their findings may be the verdict. */
-  #addLast({ findings, steps: { count } }: Blame, range: StepRange, left: number): Map<Episode, boolean> {
+  #addLast({ findings, step, steps: { count } }: Blame, range: StepRange, left: number): Map<Episode, boolean> {
     const isVerdict = new Map<Episode, boolean>();
     for (const [key, finding] of keyed(findings)) {
-      const episode = this.#add(key, finding, range, count, Math.min(count, left));
+      const episode = this.#add(key, finding, range, { count, step, isNew: Math.min(count, left) });
       episode.reported = finding;
       isVerdict.set(episode, mayBeVerdict(finding));
     }
     return isVerdict;
   }
 
-  /** Adds `finding` of `count` steps; if an episode continues, `isNew` of them are new to it. */
-  #add(key: string, finding: BlameFinding, steps: StepRange, count: number, isNew: number): Episode {
+  /** Adds `finding` of `count` steps of `step` ns in the mean; if an episode continues, `isNew` of them are new to it. */
+  #add(
+    key: string,
+    finding: BlameFinding,
+    steps: StepRange,
+    { count, step, isNew }: { readonly count: number; readonly step: number; readonly isNew: number },
+  ): Episode {
     const seen: StepRange = finding.stretch ?? steps;
     const window = this.#windows;
     const isNext = (of: Episode): boolean => of.window >= window - 1 - gapWindows;
     let episode = this.#episodes.findLast((of) => of.key === key && (finding.ranks.length === 0 || isNext(of)));
     const taken = episode === undefined ? count : isNew;
     if (episode === undefined) {
-      episode = { key, window, steps: seen, stretches: 1, affected: 0, cost: 0, reported: finding };
+      const about = { key, window, steps: seen, stretches: 1, reported: finding };
+      episode = { ...about, affected: 0, cost: 0, lasted: 0, lastedMs: 0, mayBeScheduling: true };
       this.#episodes.push(episode);
     } else if (!isNext(episode)) episode.stretches++;
     episode.window = window;
     episode.steps = { first: Math.min(episode.steps.first, seen.first), last: Math.max(episode.steps.last, seen.last) };
-    episode.affected += Math.round(((finding.affected ?? count) * taken) / Math.max(1, count));
+    const share = taken / Math.max(1, count);
+    const lasted = share * Math.min(count, finding.stretch === undefined ? count : seen.last - seen.first + 1);
+    episode.affected += Math.round((finding.affected ?? count) * share);
+    episode.lasted += lasted;
+    episode.lastedMs += (lasted * step) / nanosPerMs;
+    if (finding.mayBeScheduling !== true) episode.mayBeScheduling = false;
     episode.cost += taken * finding.costMsPerStep;
     if (finding.costMsPerStep > episode.reported.costMsPerStep) episode.reported = finding;
     if (this.#episodes.length > limits.blameEpisodesMax) {
@@ -276,7 +309,7 @@ export class RunBlameSink implements TraceSink {
   }
 
   #findingOf({ reported, steps, stretches, affected, cost }: Episode): RunFinding {
-    const { affected: _, stretch: __, ...finding } = reported;
+    const { affected: _, stretch: __, mayBeScheduling: ___, ...finding } = reported;
     return {
       ...finding,
       steps,
@@ -297,7 +330,7 @@ export function runBlameOf(last: Blame): RunBlame {
   return {
     verdict: last.verdict,
     verdictSteps: count > 0 ? steps : undefined,
-    findings: last.findings.map(({ affected = count, stretch, ...finding }) => ({
+    findings: last.findings.map(({ affected = count, stretch, mayBeScheduling: _, ...finding }) => ({
       ...finding,
       steps: stretch ?? steps,
       stretches: 1,
@@ -309,6 +342,9 @@ export function runBlameOf(last: Blame): RunBlame {
     steps: { ...steps, count, windows: 1 },
   };
 }
+
+/** `keyed`: of a finding without ranks. */
+const contentionKey = 'cpu_contention ';
 
 /** Keys that identify one fault across windows: the most costly finding of a kind and its ranks, whatever its phase there. */
 function keyed(findings: readonly BlameFinding[]): [key: string, finding: BlameFinding][] {
