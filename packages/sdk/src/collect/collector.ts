@@ -171,14 +171,23 @@ export class Collector {
     return { name: ringFillCounter, value: 100 * Math.max(0, ...fullest), unit: '%' };
   }
 
-  /** Counters sampled now. */
-  addSamples(samples: readonly Sample[]): void {
-    const time = this.#now();
+  /** Counters sampled now, which tell of the time up to `until` (RankTime, ns) if that is over. */
+  addSamples(samples: readonly Sample[], until = Number.POSITIVE_INFINITY): void {
+    const time = Math.min(this.#now(), until);
+    if (time < this.#watermark) this.#summary.reachBack(time);
+    // Results hold what was sent in their time.
+    if (time < this.#sentUntil) this.#hasLateDetail = true;
     for (const { name, value, unit } of samples) {
       this.#summary.recorded.counter++;
       const row = { time, track: this.#parts.mainThread, name: this.#summary.string(name), unit: this.#summary.string(unit), value };
       this.#summary.append('counters', row);
     }
+  }
+
+  /** The last time that results tell of; infinite while they go on, and where there are none. RankTime, ns. */
+  get resultsEnd(): number {
+    const { since, until } = this.#results;
+    return until > since ? until - 1 : Number.POSITIVE_INFINITY;
   }
 
   /** Reads what threads have recorded by now. */

@@ -299,15 +299,30 @@ describe('exports', () => {
   });
 });
 
-test('counters of the host tell of a run shorter than the interval at which they are sampled', async () => {
-  const prof = start({ sampleIntervalMs: 60_000 });
-  train(prof, 0, 2);
+test('counters of the host tell of windows and runs shorter than the interval at which they are sampled', async () => {
+  const path = join(directory, 'trace.json');
+  const inWindows: number[] = [];
+  const prof = start({
+    sampleIntervalMs: 60_000,
+    schedule: schedule({ wait: 0, warmup: 0, active: 2, repeat: 2 }),
+    onTraceReady: (ready) => {
+      ready.exportChromeTrace(path);
+      const { traceEvents } = JSON.parse(readFileSync(path, 'utf8')) as { traceEvents: { name: string; ph: string }[] };
+      inWindows.push(traceEvents.filter(({ name, ph }) => ph === 'C' && name.includes('process cpu')).length);
+    },
+  });
+  for (const step of [0, 2]) {
+    await sleep(5);
+    train(prof, step, step + 2);
+  }
+  expect(inWindows).toEqual([1, 1]);
   await sleep(5);
   await prof.stop();
   const { events } = await readRun(join(directory, 'out'), 'test');
   const values = events.filter(({ kind, name }) => kind === 'counter' && name === 'process cpu').map(({ value }) => value);
-  expect(values).toEqual([expect.any(Number)]);
-  expect(values[0]).toBeGreaterThan(0);
+  // As the windows end, and the run.
+  expect(values.length).toBe(3);
+  expect(Math.min(...values)).toBeGreaterThanOrEqual(0);
 });
 
 describe('one profile at a time', () => {

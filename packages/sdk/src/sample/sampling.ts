@@ -10,20 +10,21 @@ import { sampleLimits } from './sample-limits.ts';
 
 export class Sampling {
   readonly #options: ResolvedOptions;
-  readonly #add: (samples: readonly Sample[]) => void;
+  readonly #add: (samples: readonly Sample[], until?: number) => void;
   readonly #notice: (line: string) => void;
   readonly #fact: (key: string, value: string) => void;
   /** Devices whose names are recorded. */
   readonly #named = new Set<string>();
   readonly #host = new HostCounters();
-  readonly #sampleHost: () => void;
+  /** Samples the host now, for the time up to `until` (RankTime, ns) if that is over. */
+  readonly sampleHost: (until?: number) => void;
   readonly #timer: NodeJS.Timeout | undefined;
   #devices: { stop(): void } | undefined;
 
   /** `fact`: for the rank's metadata. `own`: the worker's own counters, with each sample of the host. */
   constructor(
     options: ResolvedOptions,
-    add: (samples: readonly Sample[]) => void,
+    add: (samples: readonly Sample[], until?: number) => void,
     { notice, fact, own }: { notice(line: string): void; fact(key: string, value: string): void; own(): readonly Sample[] },
   ) {
     this.#options = options;
@@ -31,8 +32,8 @@ export class Sampling {
     this.#notice = notice;
     this.#fact = fact;
     const isSampling = options.sampleIntervalMs > 0;
-    const sample = guarded('sampling the host', () => isSampling && add([...this.#host.sample(), ...own()]));
-    this.#sampleHost = sample;
+    const sample = guarded('sampling the host', (until?: number) => isSampling && add([...this.#host.sample(), ...own()], until));
+    this.sampleHost = sample;
     if (!isSampling) return;
     // A rate is that of the time since the sample before: the next one tells of the time from here on.
     sample();
@@ -70,7 +71,7 @@ export class Sampling {
 
   /** Takes a last sample, which tells of what no whole interval does: all of a short run. */
   stop(): void {
-    this.#sampleHost();
+    this.sampleHost();
     clearInterval(this.#timer);
     this.#devices?.stop();
   }

@@ -64,7 +64,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   });
   collector.attach(main);
   let gpu: GpuRecording | undefined;
-  const sampling = new Sampling(options, (samples) => collector.addSamples(samples), {
+  const sampling = new Sampling(options, (samples, until) => collector.addSamples(samples, until), {
     notice,
     fact: (key, value) => collector.addFact(key, value),
     own: () => [collector.sampleRings()],
@@ -99,6 +99,8 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     }
     if (message.type === 'results') {
       gpu?.drain(true);
+      collector.catchUp();
+      sampling.sampleHost(collector.resultsEnd);
       return answer(message, collector);
     }
     finish(message.until, message.pulls);
