@@ -33,7 +33,7 @@ import { type AttachedThread, captureWords, type Session } from '../record/sessi
 import type { Shipper } from '../ship/shipper.ts';
 import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { ClockRows } from './clock-rows.ts';
-import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
+import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
 
@@ -64,16 +64,6 @@ export interface CollectorParts {
 interface Thread {
   readonly about: AttachedThread;
   readonly drain: RingDrain;
-}
-
-/** Batches still held for the last active steps (or for the whole run). */
-export interface HeldResults {
-  readonly batches: readonly HeldBatch[];
-  /** Whether memory still has all of them. */
-  readonly complete: boolean;
-  /** RankTime, ns: the results are the events that start from `since` to `until`. */
-  readonly since: number;
-  readonly until: number;
 }
 
 /** A counter that the worker itself samples. */

@@ -21,6 +21,16 @@ export interface HeldBatch {
   readonly recorded: RecordedCounts;
 }
 
+/** Batches still held for the last active steps (or for the whole run). */
+export interface HeldResults {
+  readonly batches: readonly HeldBatch[];
+  /** Whether memory still has all of them. */
+  readonly complete: boolean;
+  /** RankTime, ns: the results are the events that start from `since` to `until`. */
+  readonly since: number;
+  readonly until: number;
+}
+
 interface Entry extends HeldBatch {
   sent: boolean;
 }

@@ -11,7 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { type BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
-import type { HeldResults } from '../collect/collector.ts';
+import type { HeldResults } from '../collect/flight-recorder.ts';
 import { detail } from '../model/detail.ts';
 import { SdkError } from '../model/errors.ts';
 import { newIncarnation } from '../model/incarnation.ts';

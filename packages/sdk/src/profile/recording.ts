@@ -14,8 +14,7 @@ import { type Batch, type BatchHeader, decodeBody, limits, rankTime, type TableN
 import { type BatchSource, type ClockSample, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { type FunctionEvents, functionEvents, KinetoTableSink, kinetoWriter, type RecordingWindow } from '@ranktrace/trace/torch';
-import type { HeldResults } from '../collect/collector.ts';
-import type { HeldBatch } from '../collect/flight-recorder.ts';
+import type { HeldBatch, HeldResults } from '../collect/flight-recorder.ts';
 import { SdkError } from '../model/errors.ts';
 import { hostClock } from '../model/host-clock.ts';
 import type { ResolvedOptions } from '../model/options.ts';

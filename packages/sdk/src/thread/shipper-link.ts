@@ -10,7 +10,7 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
-import type { HeldResults } from '../collect/collector.ts';
+import type { HeldResults } from '../collect/flight-recorder.ts';
 import { SdkError } from '../model/errors.ts';
 import { guarded, reasonOf, say } from '../process/guarded.ts';
 import {
