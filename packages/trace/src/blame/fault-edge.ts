@@ -53,7 +53,7 @@ function sidesOf(values: Float64Array): { readonly at: number; readonly differen
   const off = values.map((value, at) => value - (at < fit.at ? levelBefore : levelAfter));
   const apart = Math.sqrt(1 / before.length + 1 / after.length);
   const difference = Math.abs(levelAfter - levelBefore);
-  // Where a rank is slow now and then, medians jump from one level to the other by chance, and the deviation from them shows neither: means do.
+  // Where a rank is slow now and then, medians jump by chance from one level to the other, and deviations from them do not show it. Means do.
   const [meanBefore, meanAfter] = [mean(clipped.subarray(0, fit.at)), mean(clipped.subarray(fit.at))];
   const squares = clipped.reduce((sum, value, at) => sum + (value - (at < fit.at ? meanBefore : meanAfter)) ** 2, 0);
   const ofMeans = (Math.sqrt(squares / values.length) * apart * difference) / Math.max(Number.MIN_VALUE, Math.abs(meanAfter - meanBefore));

@@ -165,7 +165,8 @@ export class RunBlameSink implements TraceSink {
       yield;
     }
     const { first = 0, last: final = 0 } = last.steps;
-    const episodes = this.#lasting.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
+    this.#leaveToScheduling();
+    const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
     const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
     return {
       verdict: about?.reported.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
@@ -176,14 +177,14 @@ export class RunBlameSink implements TraceSink {
     };
   }
 
-  /** The episodes; those of ranks that scheduling on a busy host explains count to `cpu_contention`. */
-  get #lasting(): Episode[] {
-    const isLasting = ({ mayBeScheduling, lasted, lastedMs }: Episode): boolean =>
-      !mayBeScheduling || lastedMs > schedulingMsMax || lasted > schedulingShareMax * this.#compared;
-    const lasting = this.#episodes.filter(isLasting);
-    const contention = lasting.find(({ key }) => key === contentionKey);
-    for (const episode of this.#episodes) if (contention !== undefined && !isLasting(episode)) contention.cost += episode.cost;
-    return lasting;
+  /** Removes episodes that scheduling on a busy host explains; they count to `cpu_contention`. */
+  #leaveToScheduling(): void {
+    const contention = this.#episodes.find(({ key }) => key === contentionKey);
+    for (const [at, { mayBeScheduling, lasted, lastedMs, cost }] of [...this.#episodes.entries()].reverse()) {
+      if (!mayBeScheduling || lastedMs > schedulingMsMax || lasted > schedulingShareMax * this.#compared) continue;
+      this.#episodes.splice(at, 1);
+      if (contention !== undefined) contention.cost += cost;
+    }
   }
 
   /** Judges a window that is about to be forgotten. */
