@@ -10,6 +10,7 @@
 // step as theirs. Mending a stage scales it to the median of the other stages. Mending rotation gives each piece of work in a step and phase
 // the median length of its peers.
 
+import { lowerMedian } from '@ranktrace/protocol';
 import { deviation, median } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
@@ -234,18 +235,22 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
   const { groups } = own;
   if (groups.size < 2) return [];
   const mended = mend(slow);
-  const levels = new Map(
-    [...groups].map(([name, ranks]) => {
-      const inPhase = (phase: number): number => median(ranks.map((rank) => mended(rank, 0, phase, median(own.inPhase(rank, phase)))));
-      return [name, Float64Array.from({ length: own.phases }, (_, phase) => inPhase(phase))] as const;
-    }),
+  const byPhase = (of: (phase: number) => number): Float64Array => Float64Array.from({ length: own.phases }, (_, phase) => of(phase));
+  const works = new Map(
+    [...groups].map(([name, ranks]) => [
+      name,
+      ranks.map((rank) => byPhase((phase) => mended(rank, 0, phase, median(own.inPhase(rank, phase))))),
+    ]),
   );
+  const levels = new Map([...works].map(([name, of]) => [name, byPhase((phase) => median(of.map((work) => work[phase] as number)))]));
   const suspects: Suspect[] = [];
   for (const [name, level] of levels) {
     const others = [...levels].filter(([other]) => other !== name).map(([, other]) => other);
     const usual = level.map((_, phase) => median(others.map((other) => other[phase] as number)));
-    const [work, usualWork] = [level, usual].map((by) => by.reduce((sum, length) => sum + length, 0)) as [number, number];
-    if (work - usualWork <= Math.max(stageShareMin * usualWork, stageNoise(own, name))) continue;
+    const [work, usualWork] = [sumOf(level), sumOf(usual)];
+    // Where one of two ranks is longer, it is the rank that may be slow, and not the stage.
+    const ofMost = Math.min(work, lowerMedian((works.get(name) ?? []).map(sumOf)) ?? 0);
+    if (ofMost - usualWork <= Math.max(stageShareMin * usualWork, stageNoise(own, name))) continue;
     const more = level.map((length, phase) => length - (usual[phase] as number));
     const phase = more.indexOf(Math.max(...more));
     const factors = level.map((length, at) => (length > 0 ? (usual[at] as number) / length : 1));
