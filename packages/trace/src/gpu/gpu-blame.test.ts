@@ -125,13 +125,16 @@ function withoutLaunches(text: string, rank: number): string {
   return lines.join('\n');
 }
 
-test.each([13, 28, 29])('one rank of two that is slower than noise lets say is not made a fault of its stage (seed %i)', (seed) => {
-  const planted = inOneRank.find(({ shape }) => shape !== undefined) as Planted;
-  const random = new Random(seed, planted.name);
-  const of = { ...shapeOf(seed), ...planted.shape?.(random), ...variants['uneven batches']?.shape };
-  const blame = blameOf(textsOfJob(jobOf({ ...of, faults: [planted.fault(random, random.whole(of.ranks))] })));
-  expect(blame?.findings.map(({ kind }) => kind)).not.toContain('stage_imbalance');
-});
+test.each(someSeeds([13, 28, 29]))(
+  'one rank of two that is slower than noise lets say is not made a fault of its stage (seed %i)',
+  (seed) => {
+    const planted = inOneRank.find(({ shape }) => shape !== undefined) as Planted;
+    const random = new Random(seed, planted.name);
+    const of = { ...shapeOf(seed), ...planted.shape?.(random), ...variants['uneven batches']?.shape };
+    const blame = blameOf(textsOfJob(jobOf({ ...of, faults: [planted.fault(random, random.whole(of.ranks))] })));
+    expect(blame?.findings.map(({ kind }) => kind)).not.toContain('stage_imbalance');
+  },
+);
 
 describe.each(Object.entries(variants))('%s', (_variant, { shape = {}, file = (text) => text }) => {
   const blamed = (job: GpuJob): RunBlame | undefined => blameOf(textsOfJob(job).map(file));
