@@ -1,6 +1,6 @@
 // torch's API on a real profile: a real shipper thread, real files; the schedule decides what they contain.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -311,6 +311,10 @@ test('counters of the host tell of windows and runs shorter than the interval at
       inWindows.push(traceEvents.filter(({ name, ph }) => ph === 'C' && name.includes('process cpu')).length);
     },
   });
+  // The first sample is taken before the first batch is written. A rate needs some time after it.
+  await expect
+    .poll(() => readdirSync(directory, { recursive: true }).some((name) => String(name).endsWith('.seg')), { timeout: 60_000 })
+    .toBe(true);
   for (const step of [0, 2]) {
     await sleep(5);
     train(prof, step, step + 2);
