@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { runCount } from '../../../../test/setup/seeds.ts';
 import { alignmentOfBounds, boundsText } from './bounds-text.ts';
 
-/** What is told of a clock by `changes`: [ns from which on, ns]; before the first, 100 ns. */
+/** A clock whose bound changes: `changes` are [ns from which on, ± ns]; before the first it is ± 100 ns. */
 function clockOf(changes: readonly (readonly [number, number])[]) {
   const at = (time: number): number => changes.findLast(([from]) => from <= time)?.[1] ?? 100;
   const within = (from: number, until: number): number =>

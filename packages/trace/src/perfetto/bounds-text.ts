@@ -38,7 +38,7 @@ function readBounds(text: string, otherwise: number): (from: number, until: numb
   };
 }
 
-/** What the two texts tell of a clock whose worst bound is `bound`; empty ones tell nothing. */
+/** Reads the two texts about a clock whose worst bound is `bound`; empty ones add nothing. */
 export function alignmentOfBounds(
   bounds: string,
   apart: string,

@@ -58,7 +58,7 @@ class PerfettoWriter implements TraceSink {
   /** Perfetto times of the earliest and the latest moment of the trace so far; below 0 before the first event. */
   #first = -1;
   #last = -1;
-  /** What is told of each clock over the whole trace; ranks of one host share it. */
+  /** Bounds of each clock over the whole trace, made once: ranks of one host share a clock. */
   readonly #bounds = new Map<Alignment, Facts>();
 
   constructor(write: WriteBytes) {
