@@ -65,6 +65,27 @@ describe('the verdict', () => {
     ]);
   });
 
+  it('names one of two ranks of a stage in three steps, for the other stages show how uneven work is', () => {
+    const of = (stages: number): string[] => {
+      const about = (rank: number) => ({ peers: `stage ${rank >> 1}` });
+      const lines = Array.from({ length: 2 * stages }, () => even);
+      const length = (ms: number, rank: number, phase: string, step: number): number =>
+        phase === 'backward' ? ms + ((rank * 5 + step * 3) % 4) / 2 + (rank === 1 ? 20 : 0) : ms;
+      return said(blameOfWindow(workedWindow(lines, { about, length, steps: 3 })));
+    };
+    expect(of(1)[0]).toBe('rotating_imbalance');
+    expect(of(3)).toEqual(['straggler', expect.stringMatching(/^straggler 1 backward: (19|20|21)\./)]);
+  });
+
+  it('calls no stage slow of which one of two ranks may be', () => {
+    const about = (rank: number) => ({ peers: `stage ${rank >> 1}` });
+    // What one rank of a stage works more in a step, the other works less.
+    const length = (ms: number, rank: number, phase: string, step: number): number =>
+      phase === 'backward' ? ms + ((rank + step) % 2 === 0 ? 10 : -10) + (rank === 3 ? 25 : 0) : ms;
+    const [verdict] = said(blameOfWindow(workedWindow([even, even, even, even, even, even], { about, length, steps: 4 })));
+    expect(verdict).toBe('rotating_imbalance');
+  });
+
   it('is rotating where in each step another rank is slow', () => {
     const length = (ms: number, rank: number, phase: string, step: number): number =>
       phase === 'backward' && step % 4 === rank ? ms + 8 : ms;

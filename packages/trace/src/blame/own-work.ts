@@ -8,7 +8,8 @@
 //   6 times its own error, 1.2533 · deviation over steps / √steps (a median's),
 //   in so many steps that it is no chance that it is in half of them: n / 2 + 1.5 · √n of n (3 deviations), or all,
 //   and the same for all peers together. With fewer steps and peers the factor is larger, because a deviation from few values is itself
-//   uncertain: for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵.
+//   uncertain: for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵ (d = 2: 10⁻⁴).
+//   Groups of peers that work as much add their degrees of freedom, with the largest deviation of all: two ranks in three steps prove little.
 
 import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
@@ -33,6 +34,8 @@ const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
 /** Ns by which own work must exceed its peers' `work` in steps of `step` ns; smaller excesses matter to nobody, however sure they are. */
 export const leastExcess = (work: number, step: number): number => Math.max(shareOfWorkMin * work, shareOfStepMin * step);
+/** Groups of peers with this share of a group's work are as noisy as it is. */
+const alikeMin = 0.5;
 const spreadsMin = 6;
 const errorsMin = 6;
 /** Deviations above half of the steps in which there must be an excess. */
@@ -92,18 +95,31 @@ export class OwnWork {
 
   /** Excesses of ranks with peers; `step`: the cluster's, ns. Yields after each phase of each group. */
   *excesses(step: number): Generator<void, Excess[]> {
-    const found: Excess[] = [];
-    for (const ranks of this.groups.values()) if (ranks.length > 1) found.push(...(yield* this.#excessesAmong(ranks, step)));
-    return found;
+    const groups = [...this.groups.values()].filter(({ length }) => length > 1);
+    const inPhases: (readonly Comparison[])[] = [];
+    for (let phase = 0; phase < this.phases; phase++) {
+      const compared: Differences[] = [];
+      for (const ranks of groups) {
+        compared.push(this.#against(ranks.map((rank) => this.inPhase(rank, phase))));
+        yield;
+      }
+      inPhases.push(withNoise(compared, this.steps));
+    }
+    const inAll = withNoise(
+      groups.map((ranks) => this.#against(ranks.map((rank) => this.total(rank)))),
+      this.steps,
+    );
+    return groups.flatMap((ranks, group) =>
+      this.#excessesAmong(
+        ranks,
+        inPhases.map((of) => of[group] as Comparison),
+        inAll[group] as Comparison,
+        step,
+      ),
+    );
   }
 
-  *#excessesAmong(ranks: readonly number[], step: number): Generator<void, Excess[]> {
-    const inPhases: Comparison[] = [];
-    for (let phase = 0; phase < this.phases; phase++) {
-      inPhases.push(this.#against(ranks.map((rank) => this.inPhase(rank, phase))));
-      yield;
-    }
-    const inAll = this.#against(ranks.map((rank) => this.total(rank)));
+  #excessesAmong(ranks: readonly number[], inPhases: readonly Comparison[], inAll: Comparison, step: number): Excess[] {
     return ranks.map((rank, index) => {
       const of = ({ more }: Comparison): number => more[index] as number;
       const work = inAll.others[index] as number;
@@ -142,17 +158,18 @@ export class OwnWork {
     return { more, others };
   }
 
-  #against(series: readonly Float64Array[]): Comparison {
+  #against(series: readonly Float64Array[]): Differences {
     const { steps } = this;
     const { more, others } = this.#compare(series);
     const excess = Float64Array.from(more, median);
-    const off = mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number))))));
-    const freedom = Math.max(1, (steps - 1) * (series.length - 1));
-    const common = (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
-    const spreads = deviationsOfOthers(excess);
-    const error = Float64Array.from(more, (values) => (1.2533 * deviation(values)) / Math.sqrt(steps));
-    const noise = error.map((own, rank) => Math.max(spreadsMin * (spreads[rank] as number), errorsMin * own, common));
-    return { more: excess, inSteps: more, others: Float64Array.from(others, median), noise, error };
+    return {
+      more: excess,
+      inSteps: more,
+      others: Float64Array.from(others, median),
+      error: Float64Array.from(more, (values) => (1.2533 * deviation(values)) / Math.sqrt(steps)),
+      off: mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number)))))),
+      freedom: Math.max(1, (steps - 1) * (series.length - 1)),
+    };
   }
 
   #at(rank: number, phase: number): number {
@@ -161,15 +178,41 @@ export class OwnWork {
 }
 
 /** By rank of a group, ns per step. */
-interface Comparison {
+interface Differences {
   readonly more: Float64Array;
   /** By rank, then step. */
   readonly inSteps: readonly Float64Array[];
   readonly others: Float64Array;
-  readonly noise: Float64Array;
   /** Deviation of `more`. */
   readonly error: Float64Array;
+  /** Mean distance of all differences in steps from their rank's `more`, and its degrees of freedom. */
+  readonly off: number;
+  readonly freedom: number;
 }
+
+interface Comparison extends Differences {
+  readonly noise: Float64Array;
+}
+
+/** The same with their noise. `compared`: by group of peers. */
+function withNoise(compared: readonly Differences[], steps: number): readonly Comparison[] {
+  const works = compared.map(({ others }) => median(others));
+  return compared.map((of, group) => {
+    const [spreads, work] = [deviationsOfOthers(of.more), works[group] as number];
+    let [worst, freedom] = [of.off, 0];
+    for (const [other, { off, freedom: more }] of compared.entries()) {
+      const theirs = works[other] as number;
+      if (theirs < alikeMin * work) continue;
+      if (theirs > 0) worst = Math.max(worst, (off * work) / theirs);
+      freedom += more;
+    }
+    const common = Math.min(commonNoise(of.off, of.freedom, steps), commonNoise(worst, freedom, steps));
+    return { ...of, noise: of.error.map((own, rank) => Math.max(spreadsMin * (spreads[rank] as number), errorsMin * own, common)) };
+  });
+}
+
+const commonNoise = (off: number, freedom: number, steps: number): number =>
+  (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
 
 /** Whether so many of `values` exceed `least` that their median does not by chance: of a rank that is slow now and then, it is half of them at times. */
 function isUsual(values: Float64Array, least: number): boolean {

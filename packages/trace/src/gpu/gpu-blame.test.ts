@@ -125,16 +125,14 @@ function withoutLaunches(text: string, rank: number): string {
   return lines.join('\n');
 }
 
-test.each(someSeeds([13, 28, 29]))(
-  'one rank of two that is slower than noise lets say is not made a fault of its stage (seed %i)',
-  (seed) => {
-    const planted = inOneRank.find(({ shape }) => shape !== undefined) as Planted;
-    const random = new Random(seed, planted.name);
-    const of = { ...shapeOf(seed), ...planted.shape?.(random), ...variants['uneven batches']?.shape };
-    const blame = blameOf(textsOfJob(jobOf({ ...of, faults: [planted.fault(random, random.whole(of.ranks))] })));
-    expect(blame?.findings.map(({ kind }) => kind)).not.toContain('stage_imbalance');
-  },
-);
+// Two ranks a stage, and three to six steps of uneven batches.
+test.each(someSeeds([13, 27, 28, 29]))('a slow rank of a small pipeline is named, and not its stage (seed %i)', (seed) => {
+  const planted = inOneRank.find(({ shape }) => shape !== undefined) as Planted;
+  const random = new Random(seed, planted.name);
+  const of = { ...shapeOf(seed), ...planted.shape?.(random), ...variants['uneven batches']?.shape };
+  const fault = planted.fault(random, random.whole(of.ranks));
+  expect(worst(blameOf(textsOfJob(jobOf({ ...of, faults: [fault] }))))).toEqual(['straggler', 'straggler', [fault.rank], 'GPU compute']);
+});
 
 describe.each(Object.entries(variants))('%s', (_variant, { shape = {}, file = (text) => text }) => {
   const blamed = (job: GpuJob): RunBlame | undefined => blameOf(textsOfJob(job).map(file));
