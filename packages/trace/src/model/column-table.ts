@@ -68,6 +68,11 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     for (const [name, kind] of Object.entries(this.schema)) (this.columns as Record<string, Column>)[name] = allocateColumn(kind, roomMin);
   }
 
+  /** Gives the memory of one column back; the table gets no more rows, and is released in the end. */
+  drop(name: keyof Schema): void {
+    (this.columns as Record<keyof Schema, Column>)[name] = allocateColumn(this.schema[name] as ColumnKind, 0);
+  }
+
   /** Charges twice the size: readers also sort the rows. */
   #charge(rows: number): void {
     this.#budget.take(2 * rows * this.#rowBytes);

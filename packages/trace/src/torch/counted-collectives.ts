@@ -65,6 +65,7 @@ interface Fitting {
 
 /** Groups of processes with counts that contradict the others', in order of process. */
 export function miscountedGroups(processes: readonly CountedProcess[]): readonly MiscountedGroup[] {
+  if (processes.length < 2) return [];
   const groups = new Map<string, Member[]>();
   for (const [process, of] of processes.entries()) {
     for (const [group, times] of countedOf(of)) {

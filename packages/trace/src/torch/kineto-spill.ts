@@ -91,8 +91,12 @@ export class KinetoSpill {
     for (let row = 0; row < order.length; row++) rowOfMark[order[row] as number] = row;
     const { events, communications } = table;
     events.addRows(order.length);
-    for (const name of columnNames)
-      for (let row = 0; row < order.length; row++) events.columns[name][row] = marked[name][order[row] as number] as number;
+    for (const name of columnNames) {
+      const [to, from] = [events.columns[name], marked[name]];
+      for (let row = 0; row < order.length; row++) to[row] = from[order[row] as number] as number;
+      // Else all marked rows would be in memory twice.
+      this.#marked.drop(name);
+    }
     events.columns.others.fill(0);
     for (const [place, text] of this.#arguments) events.columns.others[rowOfMark[place] as number] = table.arguments.index(text);
     const { event } = communications.columns;
