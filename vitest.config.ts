@@ -1,4 +1,4 @@
-// Projects, from fast to slow: `unit` and `sdk` (those with TensorFlow.js) beside the sources, `repository` (rules about the code and the manual),
+// Projects, from fast to slow: `unit` and `sdk` (those that need a process of their own) beside the sources, `repository` (rules about the code and the manual),
 // `services` (those beside the sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`,
 // where recordings of others are found (test/recorded/README.md). Tests read `src` through the `source` condition; child processes and worker threads
 // run `dist`, which the global setup builds once per run, so that it is never stale.
@@ -39,11 +39,9 @@ const services = [
   'packages/sdk/src/transport/*.test.ts',
 ];
 
-/** Engine and backends of TensorFlow.js are globals of a process: each of these files has its own. */
-const withTensorFlow = [
-  'packages/sdk/src/tfjs/*.test.ts',
-  'packages/sdk/src/profile/{fit-callback,sampled-ops}.test.ts',
-  'examples/mask-indices/src/*.test.ts',
+/** Files that put something in place of TensorFlow.js's engine or backends, which are globals of a process, or look for it where it is not loaded. */
+const ownProcess = [
+  'packages/sdk/src/tfjs/{attach-tfjs,await-engine,await-tfjs,device-fence,find-tfjs,native-binding,step-finder}.test.ts',
 ];
 
 // test/run.mjs lists the cases where they cannot run, to say how many they are.
@@ -88,7 +86,7 @@ export default defineConfig({
           ...computing,
           name: 'unit',
           include: ['{packages,examples}/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
-          exclude: [...withTensorFlow, ...services],
+          exclude: [...ownProcess, ...services],
           // No module here has state of its own, so files share what they import: a fifth of the CPU time.
           isolate: false,
           testTimeout: 2 * minute,
@@ -100,7 +98,7 @@ export default defineConfig({
         test: {
           ...computing,
           name: 'sdk',
-          include: withTensorFlow,
+          include: ownProcess,
           testTimeout: 2 * minute,
           hookTimeout: 2 * minute,
         },

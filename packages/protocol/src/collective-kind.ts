@@ -31,10 +31,21 @@ const spellings: readonly (readonly [string, CollectiveKind])[] = [
 /** A send or receive is a word of its own, with MPI's letters before it at most. */
 const pointToPoint = /(?:^|[^a-z])i?[bsr]?(send|recv|receive)(?:$|[^a-z])/;
 const charsRead = 256;
+/** Kinds by name: a job has a few names, and asks for each of its collectives. */
+const known = new Map<string, CollectiveKind | undefined>();
+const knownMax = 1024;
 
 /** The kind of the operation called `op`; undefined when its name shows none, or both send and receive. */
 export function collectiveKind(op: string): CollectiveKind | undefined {
-  const text = op.slice(0, charsRead);
+  const kind = known.get(op);
+  if (kind !== undefined || known.has(op)) return kind;
+  if (known.size >= knownMax) known.clear();
+  const found = kindIn(op.slice(0, charsRead));
+  if (op.length <= charsRead) known.set(op, found);
+  return found;
+}
+
+function kindIn(text: string): CollectiveKind | undefined {
   const letters = text.toLowerCase().replace(/[^a-z0-9]/g, '');
   for (const [spelling, kind] of spellings) if (letters.includes(spelling)) return kind;
   if (letters.includes('sendrecv')) return undefined;

@@ -95,19 +95,19 @@ function eventLine(event: DrawnEvent, { pid, vintage, windowStart }: KinetoFile,
   const { ph, cat, name, tid, device, start, end, id, args, launched } = event;
   const isFlow = cat === 'ac2g';
   const isOld = vintage === '2021';
-  const of: Record<string, unknown> = { ph };
-  if (id !== undefined) of.id = id;
-  if (!isOld || ph !== 'i') of.cat = isFlow ? flows[vintage].cat : isOld ? (categories2021[cat] ?? cat) : cat;
-  of.name = isFlow ? flows[vintage].name : name;
-  of.pid = device ?? pid;
-  of.tid = isOld && device !== undefined ? `stream ${tid}` : isOld && ph === 'X' ? `${tid}` : tid;
-  if (ph === 'i') of.s = 't';
-  if (ph === 'f') of.bp = 'e';
-  const parts = [JSON.stringify(of).slice(1, -1), `"ts": ${times.at(start)}`];
-  if (end !== undefined) parts.push(`"dur": ${times.between(start, end)}`);
+  const category = isFlow ? flows[vintage].cat : isOld ? (categories2021[cat] ?? cat) : cat;
+  const thread = isOld && device !== undefined ? `"stream ${tid}"` : isOld && ph === 'X' ? `"${tid}"` : tid;
+  let line = `{"ph":"${ph}"`;
+  if (id !== undefined) line += `,"id":${id}`;
+  if (!isOld || ph !== 'i') line += `,"cat":"${category}"`;
+  line += `,"name":"${isFlow ? flows[vintage].name : name}","pid":${device ?? pid},"tid":${thread}`;
+  if (ph === 'i') line += ',"s":"t"';
+  if (ph === 'f') line += ',"bp":"e"';
+  line += `, "ts": ${times.at(start)}`;
+  if (end !== undefined) line += `, "dur": ${times.between(start, end)}`;
   const all = launched !== undefined && launched.call >= windowStart ? { ...launched.args, ...args } : args;
-  if (all !== undefined) parts.push(`"args": ${JSON.stringify(isOld && of.cat !== 'Operator' ? inSmallLetters(all) : all)}`);
-  return `{${parts.join(', ')}}`;
+  if (all !== undefined) line += `, "args": ${JSON.stringify(isOld && category !== 'Operator' ? inSmallLetters(all) : all)}`;
+  return `${line}}`;
 }
 
 /** In 2021 work done for an op had the op's id in lower case. */
