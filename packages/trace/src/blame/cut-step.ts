@@ -50,9 +50,9 @@ export function cutStep(
     cuts.push(at(entry), at(exit), at(waitedUntil));
     for (const [from, until] of exposed ?? []) cuts.push(at(from), at(until));
   }
-  const times = distinct(new Float64Array(cuts).sort());
-  const entering = [...collectives].sort((a, b) => a.entry - b.entry);
-  const phases = [...placed].sort((a, b) => a.from - b.from || b.until - a.until);
+  const times = distinct(cuts.sort((a, b) => a - b));
+  const entering = inOrder(collectives, (a, b) => a.entry - b.entry);
+  const phases = inOrder(placed, (a, b) => a.from - b.from || b.until - a.until);
   const pieces: Piece[] = [];
   let active: StepCollective[] = [];
   let [nextEntry, nextPhase] = [0, 0];
@@ -75,11 +75,18 @@ export function cutStep(
   return pieces;
 }
 
-/** The values of a sorted array, each once. */
-function distinct(sorted: Float64Array): Float64Array {
+/** Leaves each value of a sorted array once. */
+function distinct(sorted: number[]): readonly number[] {
   let count = 0;
   for (let at = 0; at < sorted.length; at++) if (at === 0 || sorted[at] !== sorted[count - 1]) sorted[count++] = sorted[at] as number;
-  return sorted.subarray(0, count);
+  sorted.length = count;
+  return sorted;
+}
+
+/** The items sorted: as they are, if they are in order, as recorded ones mostly are. */
+function inOrder<Item>(items: readonly Item[], compare: (a: Item, b: Item) => number): readonly Item[] {
+  for (let at = 1; at < items.length; at++) if (compare(items[at - 1] as Item, items[at] as Item) > 0) return items.toSorted(compare);
+  return items;
 }
 
 /** In a phase of waiting a rank does no work of its own, whether a collective was recorded there or not. `roles`: by phase. */

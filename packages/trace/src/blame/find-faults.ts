@@ -330,12 +330,18 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   for (let step = 0; step < steps; step++) {
     let [most, leader] = [0, 0];
     for (const ranks of own.groups.values()) {
-      const totals = new Float64Array(ranks.length);
+      const [totals, works] = [new Float64Array(ranks.length), new Float64Array(ranks.length)];
       for (let phase = 0; phase < phases; phase++) {
-        const works = ranks.map((rank) => mended(rank, step, phase, own.of(rank, phase, step)));
+        let longest = 0;
+        for (let index = 0; index < ranks.length; index++) {
+          const rank = ranks[index] as number;
+          works[index] = mended(rank, step, phase, own.of(rank, phase, step));
+          longest = Math.max(longest, works[index] as number);
+        }
         const middle = median(works);
-        byPhase[phase] = (byPhase[phase] as number) + Math.max(...works) - middle;
-        for (const [index, rank] of ranks.entries()) {
+        byPhase[phase] = (byPhase[phase] as number) + longest - middle;
+        for (let index = 0; index < ranks.length; index++) {
+          const rank = ranks[index] as number;
           totals[index] = (totals[index] as number) + (works[index] as number);
           const measured = own.of(rank, phase, step);
           length[at(rank, phase, step)] = middle;
@@ -343,10 +349,10 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
         }
       }
       const middle = median(totals);
-      for (const [index, total] of totals.entries()) {
-        const rank = ranks[index] as number;
+      for (let index = 0; index < ranks.length; index++) {
+        const [rank, total] = [ranks[index] as number, totals[index] as number];
         more[rank] = (more[rank] as number) + Math.max(0, total - middle);
-        if (middle > 0 && total / middle - 1 > most) [most, leader] = [total / middle - 1, ranks[index] as number];
+        if (middle > 0 && total / middle - 1 > most) [most, leader] = [total / middle - 1, rank];
       }
     }
     spreads.push(most);

@@ -20,18 +20,22 @@ export function frontierOf(window: BlameWindow): FrontierPhase[] {
   const { ranks, phases, steps } = window;
   const advances = new Float64Array(phases.length);
   const led = phases.map(() => new Uint32Array(ranks.length));
+  /** By rank and phase, in one step. */
+  const spent = new Float64Array(ranks.length * phases.length);
+  const reached = new Float64Array(ranks.length);
   for (const step of steps) {
-    const spent = step.ranks.map(({ pieces }) => {
-      const lengths = new Float64Array(phases.length);
-      for (const piece of pieces) if ('phase' in piece) lengths[piece.phase] = (lengths[piece.phase] as number) + piece.length;
-      return lengths;
-    });
-    const reached = new Float64Array(ranks.length);
+    spent.fill(0);
+    reached.fill(0);
+    for (let rank = 0; rank < ranks.length; rank++) {
+      const first = rank * phases.length;
+      for (const piece of step.ranks[rank]?.pieces ?? [])
+        if ('phase' in piece) spent[first + piece.phase] = (spent[first + piece.phase] as number) + piece.length;
+    }
     let before = 0;
-    for (const phase of phases.keys()) {
+    for (let phase = 0; phase < phases.length; phase++) {
       let leader = 0;
-      for (const [rank, lengths] of spent.entries()) {
-        reached[rank] = (reached[rank] as number) + (lengths[phase] as number);
+      for (let rank = 0; rank < ranks.length; rank++) {
+        reached[rank] = (reached[rank] as number) + (spent[rank * phases.length + phase] as number);
         if ((reached[rank] as number) > (reached[leader] as number)) leader = rank;
       }
       const frontier = reached[leader] as number;

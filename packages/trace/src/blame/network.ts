@@ -30,10 +30,11 @@ export function transfersOf({ steps, ranks }: BlameWindow): Map<string, number> 
 /** Error of waits and transfers, ns per step: the sum of each meeting's clock error; undefined if clocks are not aligned. */
 export function clockShareOf({ steps, ranks }: BlameWindow): number | undefined {
   const sums: number[] = [];
+  const seen = new Set<Meeting>();
   for (const rank of ranks.keys()) {
     let sum = 0;
     for (const step of steps) {
-      const seen = new Set<Meeting>();
+      seen.clear();
       for (const piece of step.ranks[rank]?.pieces ?? []) if (piece.kind === 'transfer' && piece.length > 0) seen.add(piece.meeting);
       for (const { epsilon } of seen) {
         if (epsilon === undefined) return undefined;

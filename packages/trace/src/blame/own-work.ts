@@ -8,8 +8,11 @@
 //   6 times its own error, 1.2533 · deviation over steps / √steps (a median's),
 //   in so many steps that it is no chance that it is in half of them: n / 2 + 1.5 · √n of n (3 deviations), or all,
 //   and the same for all peers together. With fewer steps and peers the factor is larger, because a deviation from few values is itself
-//   uncertain: for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵ (d = 2: 10⁻⁴).
-//   Groups of peers that work as much add their degrees of freedom, with the largest deviation of all: two ranks in three steps prove little.
+//   uncertain: for d degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵ (d = 2: 10⁻⁴).
+//
+// For peers together the deviation is told by differences in the same step, d = (steps − 1) · (peers − 1), or by each rank's own steps,
+// d = (steps − 1) · peers; groups of peers that work as much add theirs, and then the largest deviation of all counts. The smallest limit holds: two
+// ranks in three steps prove little by themselves.
 
 import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
@@ -36,6 +39,9 @@ const shareOfStepMin = 0.01;
 export const leastExcess = (work: number, step: number): number => Math.max(shareOfWorkMin * work, shareOfStepMin * step);
 /** Groups of peers with this share of a group's work are as noisy as it is. */
 const alikeMin = 0.5;
+/** A deviation from fewer degrees of freedom is too uncertain where other groups tell theirs; from more it needs none of theirs. */
+const freedomMin = 4;
+const freedomMax = 64;
 const spreadsMin = 6;
 const errorsMin = 6;
 /** Deviations above half of the steps in which there must be an excess. */
@@ -55,9 +61,10 @@ export class OwnWork {
     this.steps = window.steps.length;
     this.phases = window.phases.length;
     this.#own = new Float64Array(window.ranks.length * this.phases * this.steps);
-    for (const [step, { ranks }] of window.steps.entries()) {
-      for (const [rank, { pieces }] of ranks.entries()) {
-        for (const piece of pieces)
+    for (let step = 0; step < this.steps; step++) {
+      const { ranks } = window.steps[step] as BlameWindow['steps'][number];
+      for (let rank = 0; rank < ranks.length; rank++) {
+        for (const piece of (ranks[rank] as (typeof ranks)[number]).pieces)
           if (piece.kind === 'own') this.#own[this.#at(rank, piece.phase) + step] = this.of(rank, piece.phase, step) + piece.length;
       }
     }
@@ -77,7 +84,7 @@ export class OwnWork {
   total(rank: number): Float64Array {
     const total = new Float64Array(this.steps);
     for (let phase = 0; phase < this.phases; phase++) {
-      for (const [step, length] of this.inPhase(rank, phase).entries()) total[step] = (total[step] as number) + length;
+      for (let step = 0; step < this.steps; step++) total[step] = (total[step] as number) + this.of(rank, phase, step);
     }
     return total;
   }
@@ -149,8 +156,10 @@ export class OwnWork {
     const others = series.map(() => new Float64Array(steps));
     const values = new Float64Array(series.length);
     for (let step = 0; step < steps; step++) {
-      for (const [rank, own] of series.entries()) values[rank] = own[step] as number;
-      for (const [rank, other] of mediansOfOthers(values).entries()) {
+      for (let rank = 0; rank < values.length; rank++) values[rank] = (series[rank] as Float64Array)[step] as number;
+      const middles = mediansOfOthers(values);
+      for (let rank = 0; rank < values.length; rank++) {
+        const other = middles[rank] as number;
         (others[rank] as Float64Array)[step] = other;
         (more[rank] as Float64Array)[step] = (values[rank] as number) - other;
       }
@@ -162,13 +171,18 @@ export class OwnWork {
     const { steps } = this;
     const { more, others } = this.#compare(series);
     const excess = Float64Array.from(more, median);
+    const off = mean(more.map((values, rank) => meanDistance(values, excess[rank] as number)));
+    const alone = mean(series.map((values) => meanDistance(values, median(values))));
+    const peers = series.length - 1;
     return {
       more: excess,
       inSteps: more,
       others: Float64Array.from(others, median),
       error: Float64Array.from(more, (values) => (1.2533 * deviation(values)) / Math.sqrt(steps)),
-      off: mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number)))))),
-      freedom: Math.max(1, (steps - 1) * (series.length - 1)),
+      spread: {
+        paired: { off, freedom: Math.max(1, (steps - 1) * peers) },
+        alone: { off: alone * Math.sqrt(1 + 1 / peers), freedom: Math.max(1, (steps - 1) * series.length) },
+      },
     };
   }
 
@@ -185,8 +199,16 @@ interface Differences {
   readonly others: Float64Array;
   /** Deviation of `more`. */
   readonly error: Float64Array;
-  /** Mean distance of all differences in steps from their rank's `more`, and its degrees of freedom. */
+  readonly spread: Readonly<Record<(typeof spreads)[number], Spread>>;
+}
+
+/** How a group's deviation is told: by differences in the same step, or by each rank's own steps. */
+const spreads = ['paired', 'alone'] as const;
+
+interface Spread {
+  /** Mean distance of differences from their rank's. */
   readonly off: number;
+  /** Degrees of freedom. */
   readonly freedom: number;
 }
 
@@ -198,21 +220,30 @@ interface Comparison extends Differences {
 function withNoise(compared: readonly Differences[], steps: number): readonly Comparison[] {
   const works = compared.map(({ others }) => median(others));
   return compared.map((of, group) => {
-    const [spreads, work] = [deviationsOfOthers(of.more), works[group] as number];
-    let [worst, freedom] = [of.off, 0];
-    for (const [other, { off, freedom: more }] of compared.entries()) {
-      const theirs = works[other] as number;
-      if (theirs < alikeMin * work) continue;
-      if (theirs > 0) worst = Math.max(worst, (off * work) / theirs);
-      freedom += more;
-    }
-    const common = Math.min(commonNoise(of.off, of.freedom, steps), commonNoise(worst, freedom, steps));
-    return { ...of, noise: of.error.map((own, rank) => Math.max(spreadsMin * (spreads[rank] as number), errorsMin * own, common)) };
+    const work = works[group] as number;
+    const common = spreads.map((which) => {
+      const own = of.spread[which];
+      if (own.freedom > freedomMax) return errorOf(own, steps);
+      let { off, freedom } = own;
+      for (const [other, { spread }] of compared.entries()) {
+        const [theirs, theirWork] = [spread[which], works[other] as number];
+        if (other === group || theirWork < alikeMin * work) continue;
+        if (theirWork > 0) off = Math.max(off, (theirs.off * work) / theirWork);
+        freedom += theirs.freedom;
+      }
+      const together = errorOf({ off, freedom }, steps);
+      return own.freedom < freedomMin ? together : Math.min(errorOf(own, steps), together);
+    });
+    const apart = deviationsOfOthers(of.more);
+    const noise = of.error.map((own, rank) => Math.max(spreadsMin * (apart[rank] as number), errorsMin * own, Math.min(...common)));
+    return { ...of, noise };
   });
 }
 
-const commonNoise = (off: number, freedom: number, steps: number): number =>
+const errorOf = ({ off, freedom }: Spread, steps: number): number =>
   (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
+
+const meanDistance = (values: Float64Array, from: number): number => mean(values.map((value) => Math.abs(value - from)));
 
 /** Whether so many of `values` exceed `least` that their median does not by chance: of a rank that is slow now and then, it is half of them at times. */
 function isUsual(values: Float64Array, least: number): boolean {

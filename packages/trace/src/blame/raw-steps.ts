@@ -147,16 +147,12 @@ function withUnplaced(
   numbers: ReadonlyMap<string, number>,
   other: number,
 ): readonly Piece[] {
-  const left = new Map<number, number>();
+  const missing: { readonly phase: number; length: number }[] = [];
   for (const [name, length] of phases ?? []) {
     const phase = numbers.get(name);
-    if (phase !== undefined && phase !== other) left.set(phase, length);
+    const isPlaced = placed.some((span) => span.phase === phase) || pieces.some((piece) => 'phase' in piece && piece.phase === phase);
+    if (phase !== undefined && phase !== other && !isPlaced && length > 0) missing.push({ phase, length: Math.round(length) });
   }
-  for (const { phase } of placed) left.set(phase, 0);
-  for (const piece of pieces) {
-    if ('phase' in piece) left.set(piece.phase, 0);
-  }
-  const missing = [...left].filter(([, length]) => length > 0).map(([phase, length]) => ({ phase, length: Math.round(length) }));
   if (missing.length === 0) return pieces;
   return pieces.flatMap((piece): readonly Piece[] => {
     if (piece.kind !== 'own' || piece.phase !== other) return [piece];

@@ -161,28 +161,29 @@ const computeOf = (pieces: readonly Piece[]): number => pieces.reduce((sum, piec
 const isCompute = (piece: Piece): piece is Piece & { readonly kind: 'own'; readonly length: number } =>
   piece.kind === 'own' && piece.phase === 0;
 
-/** When the kernels that compute had ended that a rank launched before a kernel that communicates. */
+/**
+ * When the kernels that compute had ended that a rank launched before a kernel that communicates. Correlations count calls up, and are on the kernel: so
+ * the order is known of launches, too, that were not recorded.
+ */
 class ComputedBefore {
-  /** Calls in order of time; the latest end of the work that they and those before them launched. */
-  readonly #calls: Float64Array;
+  /** Correlations in order; the latest end of the work that they and those before them launched. */
+  readonly #launches: Float64Array;
   readonly #ends: Float64Array;
-  /** By start of a kernel that communicates, its call. */
-  readonly #called = new Map<number, number>();
+  /** By start of a kernel that communicates, its correlation. */
+  readonly #launched = new Map<number, number>();
 
-  constructor(of: RankWork) {
-    const { columns, length } = of.work;
-    const launched: { call: number; end: number }[] = [];
+  constructor({ work: { columns, length } }: RankWork) {
+    const computing: { launch: number; end: number }[] = [];
     for (let row = 0; row < length; row++) {
-      const host = of.callOf(row);
-      if (host < 0) continue;
-      const call = of.host.columns.start[host] as number;
-      if (columns.class[row] === classOf.communication) this.#called.set(columns.start[row] as number, call);
-      else if (columns.class[row] === classOf.compute) launched.push({ call, end: columns.end[row] as number });
+      const launch = columns.correlation[row] as number;
+      if (launch === 0) continue;
+      if (columns.class[row] === classOf.communication) this.#launched.set(columns.start[row] as number, launch);
+      else if (columns.class[row] === classOf.compute) computing.push({ launch, end: columns.end[row] as number });
     }
-    launched.sort((a, b) => a.call - b.call);
-    this.#calls = Float64Array.from(launched, ({ call }) => call);
+    computing.sort((a, b) => a.launch - b.launch);
+    this.#launches = Float64Array.from(computing, ({ launch }) => launch);
     let latest = Number.NEGATIVE_INFINITY;
-    this.#ends = Float64Array.from(launched, ({ end }) => {
+    this.#ends = Float64Array.from(computing, ({ end }) => {
       latest = Math.max(latest, end);
       return latest;
     });
@@ -190,9 +191,9 @@ class ComputedBefore {
 
   /** For the kernel that began at `start`; Infinity where its launch is not known. */
   endBefore(start: number): number {
-    const call = this.#called.get(start);
-    if (call === undefined) return Number.POSITIVE_INFINITY;
-    return this.#ends[lastUpTo(this.#calls, call)] ?? Number.NEGATIVE_INFINITY;
+    const launch = this.#launched.get(start);
+    if (launch === undefined) return Number.POSITIVE_INFINITY;
+    return this.#ends[lastUpTo(this.#launches, launch)] ?? Number.NEGATIVE_INFINITY;
   }
 }
 

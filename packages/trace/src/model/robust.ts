@@ -7,12 +7,24 @@ export function medianOfSorted(sorted: ArrayLike<number>): number {
 }
 
 /** The median; 0 when empty. */
-export const median = (values: ArrayLike<number>): number => medianOfSorted(Float64Array.from(values).sort());
+export const median = (values: ArrayLike<number>): number => medianOfSorted(sortedUntilNext(values));
 
 /** Median absolute deviation, scaled to match a normal distribution's standard deviation. */
 export function deviation(values: ArrayLike<number>): number {
   const middle = median(values);
-  return 1.4826 * median(Float64Array.from(values, (value) => Math.abs(value - middle)));
+  return 1.4826 * medianOfSorted(sortedUntilNext(values, middle));
+}
+
+/** Memory of a typed array costs more than sorting a few numbers in it, and medians are taken by the million. */
+let room = new Float64Array(1024);
+
+/** The values, or their distances from `from`, in ascending order; the array is used again at the next call. */
+function sortedUntilNext(values: ArrayLike<number>, from?: number): Float64Array {
+  const { length } = values;
+  if (length > room.length) room = new Float64Array(2 * length);
+  if (from === undefined) for (let index = 0; index < length; index++) room[index] = values[index] as number;
+  else for (let index = 0; index < length; index++) room[index] = Math.abs((values[index] as number) - from);
+  return room.subarray(0, length).sort();
 }
 
 /**
@@ -24,7 +36,7 @@ export function deviation(values: ArrayLike<number>): number {
 export function mediansOfOthers(values: Float64Array): Float64Array {
   const { length } = values;
   if (length < 2) return new Float64Array(length);
-  const sorted = Float64Array.from(values).sort();
+  const sorted = sortedUntilNext(values);
   const [low, high] = [(length - 2) >> 1, (length - 1) >> 1];
   const at = (place: number): number => sorted[place] as number;
   const [below, between, above] = [(at(low + 1) + at(high + 1)) / 2, (at(low) + at(high + 1)) / 2, (at(low) + at(high)) / 2];
