@@ -109,11 +109,14 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
   const collectives = ranks.flatMap(({ windowStart }, rank) => {
     const mine = done.filter((one) => one.rank === rank && one.entry >= windowStart);
     const shown = clockOf(rank);
-    return mine.map(({ call, ...one }, at): GpuCollective => {
-      const later = mine.slice(at + 1).filter(({ group }) => group === one.group).length;
+    const later = new Map<string, number>();
+    const fromLast = mine.toReversed().map(({ call, ...one }): GpuCollective => {
+      const after = later.get(one.group) ?? 0;
+      later.set(one.group, after + 1);
       const isSaid = vintage === 'today' && call >= windowStart;
-      return { ...one, bytes: isSaid ? one.bytes : 0, fromEnd: -1 - later, start: shown(one.entry), end: shown(one.exit) };
+      return { ...one, bytes: isSaid ? one.bytes : 0, fromEnd: -1 - after, start: shown(one.entry), end: shown(one.exit) };
     });
+    return fromLast.reverse();
   });
   const stepEnds = Array.from({ length: steps }, (_, step) => Math.max(...ranks.map(({ stepEnds: ends }) => ends[step] as number)));
   return { files, collectives, stepEnds };
