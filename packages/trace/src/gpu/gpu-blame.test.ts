@@ -126,7 +126,7 @@ function withoutLaunches(text: string, rank: number): string {
 }
 
 // Two ranks a stage, and three to six steps of uneven batches.
-test.each(someSeeds([13, 27, 28, 29]))('a slow rank of a small pipeline is named, and not its stage (seed %i)', (seed) => {
+test.each(someSeeds([29, 13, 27, 28]))('a slow rank of a small pipeline is named, and not its stage (seed %i)', (seed) => {
   const planted = inOneRank.find(({ shape }) => shape !== undefined) as Planted;
   const random = new Random(seed, planted.name);
   const of = { ...shapeOf(seed), ...planted.shape?.(random), ...variants['uneven batches']?.shape };
