@@ -3,7 +3,9 @@
 //   thread   A ─────────────────     self(A) = A − B − C
 //              B ───── [memory] C ──  the allocation is B's, the innermost span around it
 //
-// Lanes nest properly, so one stack a lane is enough. Where a run has ops, other spans are left out of its operators; else all spans count.
+// Lanes nest properly, so one stack a lane is enough. A span that is open over several batches counts when it ends. An asynchronous one overlaps
+// others: as with torch it has calls and a total, and no time of its own. Where a run has ops, other spans are left out of its operators; else all
+// spans count.
 //
 // Invariant: memory is bounded by the limits below, whatever the run holds; sums beyond them are counted in `rest`.
 
@@ -106,15 +108,20 @@ class Rank implements RankOps {
     this.process = process;
   }
 
-  /** Adds a call; returns the op's number, -1 beyond the limit. */
-  add(name: string, isOp: boolean, start: number, length: number): number {
+  /** The op's number, -1 beyond the limit. */
+  row(name: string, isOp: boolean): number {
     const row = this.#rows.get(name) ?? this.#addRow(name);
+    if (row >= 0 && isOp) this.#isOp[row] = true;
+    return row;
+  }
+
+  /** Adds a call. */
+  add(row: number, start: number, length: number): void {
     if (row < 0) {
       this.rest.calls++;
       this.rest.self += length;
-      return row;
+      return;
     }
-    if (isOp) this.#isOp[row] = true;
     const sums = this.#sums;
     const at = row * fields;
     sums[at + field.calls] = (sums[at + field.calls] as number) + 1;
@@ -124,17 +131,21 @@ class Rank implements RankOps {
       sums[at + field.longest] = length;
       sums[at + field.longestAt] = start;
     }
-    return row;
   }
 
   /** Takes the time of a call inside of it from an op's own. */
   inside(row: number, length: number): void {
+    if (row < 0) {
+      this.rest.self -= length;
+      return;
+    }
     const at = row * fields + field.self;
     this.#sums[at] = (this.#sums[at] as number) - length;
   }
 
   get ops(): ReadonlyMap<string, OpSum> {
-    return new Map([...this.#rows].map(([name, row]) => [name, this.#sumOf(name, row)]));
+    const sums = [...this.#rows].map(([name, row]) => [name, this.#sumOf(name, row)] as const);
+    return new Map(sums.filter(([, { calls }]) => calls > 0));
   }
 
   #sumOf(name: string, row: number): OpSum {
@@ -162,8 +173,11 @@ class Rank implements RankOps {
 class Stack {
   readonly rank: Rank | undefined;
   depth = 0;
-  /** By depth: the span's end, the number of its op (-1 for one beyond the limit) and its name. */
+  /** By depth: the span's begin, its end (Infinity until it is known) and the time of spans inside of it so far, … */
+  readonly #starts: number[] = [];
   readonly #ends: number[] = [];
+  readonly #insides: number[] = [];
+  /** … the number of its op (-1 for one beyond the limit) and its name. */
   readonly #rows: number[] = [];
   readonly #names: string[] = [];
 
@@ -171,22 +185,41 @@ class Stack {
     this.rank = rank;
   }
 
-  /** The innermost op, -1 for none. */
-  get row(): number {
-    return this.depth === 0 ? -1 : (this.#rows[this.depth - 1] as number);
-  }
-
   /** Names of the open spans; '' for one beyond the limit. */
   get names(): string[] {
     return this.#names.slice(0, this.depth).map((name, depth) => ((this.#rows[depth] as number) < 0 ? '' : name));
   }
 
+  /** A span of the given length lies directly inside of the innermost open one. */
+  inside(length: number): void {
+    const at = this.depth - 1;
+    if (at < 0) return;
+    // A span that never ends has no time of its own, so nothing is taken from it yet.
+    if (this.#ends[at] === Number.POSITIVE_INFINITY) this.#insides[at] = (this.#insides[at] as number) + length;
+    else this.rank?.inside(this.#rows[at] as number, length);
+  }
+
   /** Deeper spans than the limit are left out. */
-  push(end: number, row: number, name: string): void {
+  push(start: number, end: number, row: number, name: string): void {
     if (this.depth >= limits.opDepthMax) return;
+    this.#starts[this.depth] = start;
     this.#ends[this.depth] = end;
+    this.#insides[this.depth] = 0;
     this.#rows[this.depth] = row;
     this.#names[this.depth++] = name;
+  }
+
+  /** Ends the span that began at `start` without an end; one whose begin did not come counts nowhere. */
+  close(start: number, length: number, name: string): void {
+    for (let at = this.depth - 1; at >= 0; at--) {
+      if (this.#ends[at] !== Number.POSITIVE_INFINITY || this.#starts[at] !== start || this.#names[at] !== name) continue;
+      const row = this.#rows[at] as number;
+      this.rank?.add(row, start, length);
+      this.rank?.inside(row, this.#insides[at] as number);
+      this.depth = at;
+      this.inside(length);
+      return;
+    }
   }
 
   /** Takes out what has ended by `time`. */
@@ -215,15 +248,27 @@ export class OpSumsSink implements TraceSink {
       else if (event.name === '[memory category]') this.#state(event);
       return;
     }
-    const { lane, category } = event;
-    if (event.kind !== 'span' || lane.kind !== 'thread' || event.state !== 'whole' || event.isAsync || otherCategories.has(category))
-      return;
-    const stack = this.#stackAt(lane, event.start);
+    const { lane, category, state, name, start, length } = event;
+    if (event.kind !== 'span' || lane.kind !== 'thread' || otherCategories.has(category)) return;
+    const stack = this.#stackAt(lane, state === 'close' ? start + length : start);
     const { rank } = stack;
     if (rank === undefined) return;
-    const { name, start, length } = event;
-    if (stack.row >= 0) rank.inside(stack.row, length);
-    stack.push(start + length, rank.add(name, opCategories.has(category), start, length), name);
+    if (state === 'close' && !event.isAsync) {
+      stack.close(start, length, name);
+      return;
+    }
+    const row = rank.row(name, opCategories.has(category));
+    if (event.isAsync) {
+      if (state === 'open') return;
+      rank.add(row, start, length);
+      rank.inside(row, length);
+      return;
+    }
+    if (state === 'whole') {
+      rank.add(row, start, length);
+      stack.inside(length);
+    }
+    stack.push(start, state === 'whole' ? start + length : Number.POSITIVE_INFINITY, row, name);
   }
 
   endStretch(): void {}
