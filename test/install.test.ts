@@ -44,7 +44,8 @@ beforeAll(async () => {
   writeFileSync(join(job, 'package.json'), '{ "private": true }');
   for (const { kind, name, code } of pageBlocks(readFileSync(join(repository, 'docs/tutorial.md'), 'utf8'))) {
     // The clone's test trains them to their end.
-    if (kind === 'file') writeFileSync(join(job, name), code.replace('[steps, batchSize, size] = [800,', '[steps, batchSize, size] = [100,'));
+    if (kind === 'file')
+      writeFileSync(join(job, name), code.replace('[steps, batchSize, size] = [800,', '[steps, batchSize, size] = [100,'));
   }
 }, 5 * minute);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
