@@ -67,7 +67,7 @@ test('are those of whole spans', () => {
   );
 });
 
-test('an asynchronous span has calls and a total, and neither it nor what it overlaps takes time from the other', () => {
+test('an asynchronous span counts like any other: what lies inside of it on its line is not its own time', () => {
   const process = traceProcess();
   const lane = traceLane({ process });
   const sink = new OpSumsSink();
@@ -81,7 +81,7 @@ test('an asynchronous span has calls and a total, and neither it nor what it ove
   sink.event(traceEvent({ ...forward, start: traceTime(20), length: nanos(7), state: 'close' }));
   const [{ ops } = { ops: new Map() }] = sink.ranks;
   expect([...ops.values()].map(({ name, calls, total, self }) => ({ name, calls, total, self }))).toEqual([
-    { name: 'forward', calls: 2, total: 17, self: 0 },
+    { name: 'forward', calls: 2, total: 17, self: 11 },
     { name: 'data', calls: 2, total: 6, self: 6 },
   ]);
 });

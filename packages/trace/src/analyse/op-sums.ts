@@ -3,9 +3,8 @@
 //   thread   A ─────────────────     self(A) = A − B − C
 //              B ───── [memory] C ──  the allocation is B's, the innermost span around it
 //
-// Lanes nest properly, so one stack a lane is enough. A span that is open over several batches counts when it ends. An asynchronous one overlaps
-// others: as with torch it has calls and a total, and no time of its own. Where a run has ops, other spans are left out of its operators; else all
-// spans count.
+// Lanes nest properly, so one stack a lane is enough; asynchronous spans that overlap others have lanes of their own. A span that is open over several
+// batches counts when it ends. Where a run has ops, other spans are left out of its operators; else all spans count.
 //
 // Invariant: memory is bounded by the limits below, whatever the run holds; sums beyond them are counted in `rest`.
 
@@ -253,17 +252,11 @@ export class OpSumsSink implements TraceSink {
     const stack = this.#stackAt(lane, state === 'close' ? start + length : start);
     const { rank } = stack;
     if (rank === undefined) return;
-    if (state === 'close' && !event.isAsync) {
+    if (state === 'close') {
       stack.close(start, length, name);
       return;
     }
     const row = rank.row(name, opCategories.has(category));
-    if (event.isAsync) {
-      if (state === 'open') return;
-      rank.add(row, start, length);
-      rank.inside(row, length);
-      return;
-    }
     if (state === 'whole') {
       rank.add(row, start, length);
       stack.inside(length);
