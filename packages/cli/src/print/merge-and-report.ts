@@ -74,13 +74,10 @@ export async function mergeAndReport(
         : await writeTrace(input, path, all, options);
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
-    return {
-      header: begun,
-      totals: written.totals,
-      bytes: written.bytes,
-      summary: summary.summary,
-      findings: [...findCompleteness(begun, written.totals), ...leftOut],
-    };
+    const { totals, bytes } = written;
+    const ofRun = summary.summary;
+    const findings = [...findCompleteness(begun, totals, ofRun.ranks), ...leftOut];
+    return { header: begun, totals, bytes, summary: ofRun, findings };
   } finally {
     progress.stop();
   }

@@ -18,8 +18,13 @@ function headerOf(totals: readonly ProcessTotals[], worldSize: number): TraceHea
   return traceHeader(processes, { worldSize });
 }
 
-function check(totals: readonly ProcessTotals[], expected: readonly string[], worldSize = totals.length): void {
-  const findings = findCompleteness(headerOf(totals, worldSize), totals);
+function check(
+  totals: readonly ProcessTotals[],
+  expected: readonly string[],
+  worldSize = totals.length,
+  steps: Parameters<typeof findCompleteness>[2] = [],
+): void {
+  const findings = findCompleteness(headerOf(totals, worldSize), totals, steps);
   expect(findings.map(({ kind, ranks, text }) => `${kind} [${ranks.join(' ')}] ${text}`)).toEqual(expected);
 }
 
@@ -39,6 +44,36 @@ describe('findings', () => {
         'data_loss [1] rank 1: 5 times a name found no room among 65536 others: a stand-in is in its place',
         'data_loss [1] rank 1: 6 events later than their watermark',
       ],
+    );
+  });
+
+  it('report ranks that ended in good order long before their peers', () => {
+    const lastSteps = (...lasts: readonly number[]) => lasts.map((last, rank) => ({ rank, last, steps: last + 1 }));
+    const four = [rankOf(0), rankOf(1), rankOf(2), rankOf(3)];
+    check(
+      four,
+      ['rank_ended_early [1] the last step came early: rank 1 after step 14, most others after 39'],
+      4,
+      lastSteps(39, 14, 39, 39),
+    );
+    check(
+      [rankOf(0), rankOf(1)],
+      ['rank_ended_early [1] the last step came early: rank 1 after step 14, most others after 39'],
+      2,
+      lastSteps(39, 14),
+    );
+    // Ranks that run for a time differ a little; of steps that one rank alone went on with, the others say nothing.
+    check(four, [], 4, lastSteps(100, 97, 91, 102));
+    check(four, [], 4, lastSteps(14, 14, 39, 14));
+    // What was killed, or still runs, is told as that, and each role has steps of its own.
+    check([rankOf(0), { ...rankOf(1), ended: false }], [expect.stringMatching(/^rank_lost \[1\] /)], 2, lastSteps(39, 14));
+    const evaluator = rankOf(3);
+    const roles = new Map([['role', 'evaluator']]);
+    check(
+      [rankOf(0), rankOf(1), rankOf(2), { ...evaluator, process: { ...evaluator.process, metadata: roles } }],
+      [],
+      4,
+      lastSteps(39, 39, 39, 3),
     );
   });
 

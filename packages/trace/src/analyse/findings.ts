@@ -1,5 +1,5 @@
 // A merge's own gaps, as sentences with remedies: findings of kind `data_loss`, `left_out`, `detail_shed`, `detail_sampled`, `pruned`,
-// `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
+// `rank_lost`, `rank_missing`, `rank_twice`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
 // `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
 import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
@@ -7,8 +7,10 @@ import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
 import { ranksText } from '../model/ranks-text.ts';
+import { mediansOfOthers } from '../model/robust.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
+import type { RankSummary } from '../steps/step-summary.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
 
@@ -22,6 +24,7 @@ export interface Finding {
     | 'rank_lost'
     | 'rank_missing'
     | 'rank_twice'
+    | 'rank_ended_early'
     | 'stacks_uncertain'
     | 'collectives_miscounted'
     | 'clock_unaligned'
@@ -37,8 +40,12 @@ export interface Finding {
 
 const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 
-/** The findings of one merged run, in a fixed order. */
-export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
+/** The findings of one merged run, in a fixed order. `ranks`: the summaries of their steps; default: not known. */
+export function findCompleteness(
+  header: TraceHeader,
+  totals: readonly ProcessTotals[],
+  ranks: readonly Pick<RankSummary, 'rank' | 'steps' | 'last'>[] = [],
+): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
   const sampled = new Map<string, number[]>();
@@ -120,7 +127,8 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...twiceFindings(header.run, totals), ...prunedFindings(totals), ...miscountFindings(totals));
+  findings.push(...twiceFindings(header.run, totals), ...earlyFindings(totals, ranks));
+  findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) {
@@ -154,6 +162,38 @@ function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[]
   const ranks = found.map(({ rank }) => rank);
   const text = `two processes of ${ranksText(ranks)} ran at the same time under the name ${run}, and are shown as lives of one: ${first.text}`;
   return [{ kind: 'rank_twice', ranks, text, remedy: 'give each job a run name of its own, and each process a rank of its own' }];
+}
+
+/** Ranks that do not meet may run for a time instead of a number of steps, and then differ by a few: an early end is one by more than this share of them. */
+const earlyShareMin = 0.1;
+const earlyNamedMax = 4;
+
+/** Ranks that ended in good order long before their peers, those of the same role. One finding for all of them. */
+function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly Pick<RankSummary, 'rank' | 'steps' | 'last'>[]): Finding[] {
+  const roles = new Map<number, string>();
+  const isGone = new Set<number>();
+  for (const { process, ended } of totals) {
+    roles.set(process.rank, process.metadata.get('role') ?? process.metadata.get('job_role') ?? '');
+    if (!ended || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
+  }
+  const early: { readonly rank: number; readonly last: number; readonly others: number }[] = [];
+  for (const role of new Set(roles.values())) {
+    const peers = ranks.filter(({ rank }) => roles.get(rank) === role);
+    const most = Math.max(0, ...peers.map(({ steps }) => steps));
+    const others = mediansOfOthers(Float64Array.from(peers, ({ last }) => last));
+    for (const [at, { rank, last }] of peers.entries()) {
+      const theirs = Math.floor(others[at] as number);
+      if (!isGone.has(rank) && theirs - last > Math.max(1, earlyShareMin * most)) early.push({ rank, last, others: theirs });
+    }
+  }
+  if (early.length === 0) return [];
+  const named = early
+    .slice(0, earlyNamedMax)
+    .map(({ rank, last, others }) => `rank ${rank} after step ${last}, most others after ${others}`);
+  const more = early.length > earlyNamedMax ? `; and ${early.length - earlyNamedMax} more ranks` : '';
+  const text = `the last step came early: ${named.join('; ')}${more}`;
+  const remedy = 'see its output: it left its loop, or it was given less to do';
+  return [{ kind: 'rank_ended_early', ranks: early.map(({ rank }) => rank), text, remedy }];
 }
 
 /** ns that two lives of a rank certainly ran together: by their watermarks, less the bounds of their clocks. */

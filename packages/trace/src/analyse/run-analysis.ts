@@ -161,7 +161,7 @@ export class RunAnalysisSink implements TraceSink {
       ...hangs(openWork, steps, this.#isLive),
       ...blamed(blame, waiting),
       ...failingCalls(this.#rpcs.summary),
-      ...completeness(this.#header, this.#totals, openWork, this.#isLive),
+      ...completeness(this.#header, this.#totals, steps, openWork, this.#isLive),
     ];
     this.#measures.devices(gpus);
     yield progress;
@@ -212,6 +212,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   rank_lost: 'alert',
   rank_missing: 'alert',
   rank_twice: 'alert',
+  rank_ended_early: 'note',
   data_loss: 'warning',
   clock_unaligned: 'warning',
   clock_conflict: 'warning',
@@ -328,8 +329,14 @@ function failingCalls({ routes }: RpcSummary): ViewFinding[] {
 }
 
 /** Missing or uncertain data, with the time at which it shows. */
-function completeness(header: TraceHeader, totals: readonly ProcessTotals[], openWork: OpenWorkSummary, isLive: boolean): ViewFinding[] {
-  return findCompleteness(header, totals)
+function completeness(
+  header: TraceHeader,
+  totals: readonly ProcessTotals[],
+  { ranks }: RunSummary,
+  openWork: OpenWorkSummary,
+  isLive: boolean,
+): ViewFinding[] {
+  return findCompleteness(header, totals, ranks)
     .filter(({ kind }) => !(isLive && kind === 'rank_lost'))
     .map(({ kind, ranks, text }): ViewFinding => {
       const lost = kind === 'rank_lost' ? openWork.ranks.find(({ rank }) => rank === ranks[0]) : undefined;
