@@ -38,13 +38,15 @@ export interface Finding {
   readonly remedy: string;
 }
 
+type StepsOfRank = Pick<RankSummary, 'rank' | 'steps' | 'last' | 'from' | 'until'>;
+
 const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 
 /** The findings of one merged run, in a fixed order. `ranks`: the summaries of their steps; default: not known. */
 export function findCompleteness(
   header: TraceHeader,
   totals: readonly ProcessTotals[],
-  ranks: readonly Pick<RankSummary, 'rank' | 'steps' | 'last'>[] = [],
+  ranks: readonly StepsOfRank[] = [],
 ): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
@@ -164,12 +166,15 @@ function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[]
   return [{ kind: 'rank_twice', ranks, text, remedy: 'give each job a run name of its own, and each process a rank of its own' }];
 }
 
-/** Ranks that do not meet may run for a time instead of a number of steps, and then differ by a few: an early end is one by more than this share of them. */
+/**
+ * An early end is one by more than this share of the steps, and of the time. Ranks that do not meet differ by some steps where they run for a time, and
+ * by many where they are interrupted together.
+ */
 const earlyShareMin = 0.1;
 const earlyNamedMax = 4;
 
 /** Ranks that ended in good order long before their peers, those of the same role. One finding for all of them. */
-function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly Pick<RankSummary, 'rank' | 'steps' | 'last'>[]): Finding[] {
+function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOfRank[]): Finding[] {
   const roles = new Map<number, string>();
   const isGone = new Set<number>();
   for (const { process, ended } of totals) {
@@ -181,9 +186,12 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly Pick<Ra
     const peers = ranks.filter(({ rank }) => roles.get(rank) === role);
     const most = Math.max(0, ...peers.map(({ steps }) => steps));
     const others = mediansOfOthers(Float64Array.from(peers, ({ last }) => last));
-    for (const [at, { rank, last }] of peers.entries()) {
+    const ends = mediansOfOthers(Float64Array.from(peers, ({ until }) => until));
+    const lasted = Math.max(...peers.map(({ until }) => until)) - Math.min(...peers.map(({ from }) => from));
+    for (const [at, { rank, last, until }] of peers.entries()) {
       const theirs = Math.floor(others[at] as number);
-      if (!isGone.has(rank) && theirs - last > Math.max(1, earlyShareMin * most)) early.push({ rank, last, others: theirs });
+      if (isGone.has(rank) || theirs - last <= Math.max(1, earlyShareMin * most)) continue;
+      if ((ends[at] as number) - until > earlyShareMin * lasted) early.push({ rank, last, others: theirs });
     }
   }
   if (early.length === 0) return [];

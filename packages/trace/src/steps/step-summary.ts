@@ -22,6 +22,9 @@ export interface RankSummary {
   readonly steps: number;
   /** Number of its last step. */
   readonly last: number;
+  /** Begin of its first step and end of its last one, ns of trace time. */
+  readonly from: number;
+  readonly until: number;
   /** Mean step, ns. */
   readonly mean: Nanos;
   /** Share of the steps that recording took on the thread that counts them, 0 … 1. */
@@ -52,6 +55,8 @@ interface Step {
 interface Rank {
   steps: number;
   last: number;
+  from: number;
+  until: number;
   total: number;
   overhead: number;
   readonly phases: Map<string, number>;
@@ -74,11 +79,13 @@ export class StepSummarySink implements TraceSink {
     this.#addStep(event.step, rank, event.length);
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
-      totals = { steps: 0, last: event.step, total: 0, overhead: 0, phases: new Map() };
+      totals = { steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
       this.#ranks.set(rank, totals);
     }
     totals.steps++;
     totals.last = Math.max(totals.last, event.step);
+    totals.from = Math.min(totals.from, event.start);
+    totals.until = Math.max(totals.until, event.start + event.length);
     totals.total += event.length;
     totals.overhead += event.overhead;
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
@@ -135,7 +142,8 @@ function rankSummary(rank: number, totals: Rank): RankSummary {
   const rest = totals.total - named.reduce((sum, [, length]) => sum + length, 0);
   if (totals.phases.size > 0) phases.push(['other', per(Math.max(totals.phases.get('other') ?? 0, rest))]);
   const overhead = totals.total === 0 ? 0 : totals.overhead / totals.total;
-  return { rank, steps: totals.steps, last: totals.last, mean: per(totals.total), overhead, phases: new Map(phases) };
+  const { steps, last, from, until } = totals;
+  return { rank, steps, last, from, until, mean: per(totals.total), overhead, phases: new Map(phases) };
 }
 
 /** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined when empty. */
