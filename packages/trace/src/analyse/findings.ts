@@ -1,6 +1,6 @@
 // A merge's own gaps, as sentences with remedies: findings of kind `data_loss`, `left_out`, `detail_shed`, `detail_sampled`, `pruned`,
-// `rank_lost`, `rank_missing`, `rank_twice`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
-// `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
+// `rank_lost`, `rank_missing`, `rank_twice`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`,
+// `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
 import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
