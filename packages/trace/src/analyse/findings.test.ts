@@ -62,7 +62,7 @@ describe('findings', () => {
     check(four, [], 4, until([100, 97, 91, 102]));
     check(two, [], 2, until([39, 14], 40));
     check(four, [], 4, until([14, 14, 39, 14]));
-    // What was killed is told as that, and each role has steps of its own.
+    // A killed rank is told as that, and each role has steps of its own.
     check([rankOf(0), rankOf(1, { ended: false })], [expect.stringMatching(/^rank_lost \[1\] /)], 2, until([39, 14]));
     const evaluator = rankOf(3);
     const process = { ...evaluator.process, metadata: new Map([['role', 'evaluator']]) };

@@ -182,8 +182,14 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
     if (!ended || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
   const early: { readonly rank: number; readonly last: number; readonly others: number }[] = [];
-  for (const role of new Set(roles.values())) {
-    const peers = ranks.filter(({ rank }) => roles.get(rank) === role);
+  const byRole = new Map<string, StepsOfRank[]>();
+  for (const one of ranks) {
+    const role = roles.get(one.rank) ?? '';
+    const peers = byRole.get(role);
+    if (peers === undefined) byRole.set(role, [one]);
+    else peers.push(one);
+  }
+  for (const peers of byRole.values()) {
     const most = Math.max(0, ...peers.map(({ steps }) => steps));
     const others = mediansOfOthers(Float64Array.from(peers, ({ last }) => last));
     const ends = mediansOfOthers(Float64Array.from(peers, ({ until }) => until));

@@ -34,12 +34,17 @@ function spansOf(shape: readonly { readonly begins: boolean; readonly name: stri
   return spans;
 }
 
-function sumsOf(spans: readonly Span[], isWhole: boolean) {
+function begun() {
   const process = traceProcess();
   const lane = traceLane({ process });
   const sink = new OpSumsSink();
   sink.begin(traceHeader([process]));
   sink.lane(lane);
+  return { sink, lane };
+}
+
+function sumsOf(spans: readonly Span[], isWhole: boolean) {
+  const { sink, lane } = begun();
   const events = spans.flatMap(({ name, start, end, isSplit }): [at: number, Partial<TraceEvent>][] => {
     const [of, length] = [{ name, start: traceTime(start), category: 'cpu_op' }, nanos(end - start)];
     if (isWhole || !isSplit) return [[start, { ...of, length }]];
@@ -68,11 +73,7 @@ test('are those of whole spans', () => {
 });
 
 test('an asynchronous span counts like any other: what lies inside of it on its line is not its own time', () => {
-  const process = traceProcess();
-  const lane = traceLane({ process });
-  const sink = new OpSumsSink();
-  sink.begin(traceHeader([process]));
-  sink.lane(lane);
+  const { sink, lane } = begun();
   const forward = { lane, name: 'forward', isAsync: true };
   sink.event(traceEvent({ ...forward, start: traceTime(1), length: nanos(10) }));
   sink.event(traceEvent({ lane, name: 'data', start: traceTime(2), length: nanos(4) }));
@@ -87,11 +88,7 @@ test('an asynchronous span counts like any other: what lies inside of it on its 
 });
 
 test('a span that never ends has no call, and takes nothing from others', () => {
-  const process = traceProcess();
-  const lane = traceLane({ process });
-  const sink = new OpSumsSink();
-  sink.begin(traceHeader([process]));
-  sink.lane(lane);
+  const { sink, lane } = begun();
   sink.event(traceEvent({ lane, name: 'epoch', start: traceTime(1), state: 'open' }));
   sink.event(traceEvent({ lane, name: 'step', start: traceTime(2), length: nanos(5) }));
   sink.event(traceEvent({ lane, name: 'of another window', start: traceTime(-3), length: nanos(12), state: 'close' }));

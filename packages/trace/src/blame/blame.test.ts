@@ -79,7 +79,7 @@ describe('the verdict', () => {
 
   it('calls no stage slow of which one of two ranks may be', () => {
     const about = (rank: number) => ({ peers: `stage ${rank >> 1}` });
-    // What one rank of a stage works more in a step, the other works less.
+    // One rank of a stage works as much more in a step as the other works less.
     const length = (ms: number, rank: number, phase: string, step: number): number =>
       phase === 'backward' ? ms + ((rank + step) % 2 === 0 ? 10 : -10) + (rank === 3 ? 25 : 0) : ms;
     const [verdict] = said(blameOfWindow(workedWindow([even, even, even, even, even, even], { about, length, steps: 4 })));

@@ -218,26 +218,54 @@ interface Comparison extends Differences {
 
 /** The same with their noise. `compared`: by group of peers. */
 function withNoise(compared: readonly Differences[], steps: number): readonly Comparison[] {
-  const works = compared.map(({ others }) => median(others));
+  const works = Float64Array.from(compared, ({ others }) => median(others));
+  const pools = spreads.map((which) => new Pool(compared, works, which));
   return compared.map((of, group) => {
     const work = works[group] as number;
-    const common = spreads.map((which) => {
+    const common = spreads.map((which, at) => {
       const own = of.spread[which];
       if (own.freedom > freedomMax) return errorOf(own, steps);
-      let { off, freedom } = own;
-      for (const [other, { spread }] of compared.entries()) {
-        const [theirs, theirWork] = [spread[which], works[other] as number];
-        if (other === group || theirWork < alikeMin * work) continue;
-        if (theirWork > 0) off = Math.max(off, (theirs.off * work) / theirWork);
-        freedom += theirs.freedom;
-      }
-      const together = errorOf({ off, freedom }, steps);
+      const together = errorOf((pools[at] as Pool).alike(work, own), steps);
       return own.freedom < freedomMin ? together : Math.min(errorOf(own, steps), together);
     });
     const apart = deviationsOfOthers(of.more);
     const noise = of.error.map((own, rank) => Math.max(spreadsMin * (apart[rank] as number), errorsMin * own, Math.min(...common)));
     return { ...of, noise };
   });
+}
+
+/** The spreads of groups of peers, those with most work first. */
+class Pool {
+  readonly #works: Float64Array;
+  /** Of each group and those before it: the largest distance as a share of the work, and the degrees of freedom. */
+  readonly #shares: Float64Array;
+  readonly #freedoms: Float64Array;
+
+  constructor(compared: readonly Differences[], works: Float64Array, which: (typeof spreads)[number]) {
+    const order = [...compared.keys()].sort((a, b) => (works[b] as number) - (works[a] as number));
+    this.#works = Float64Array.from(order, (group) => works[group] as number);
+    let [share, freedom] = [0, 0];
+    this.#shares = Float64Array.from(order, (group) => {
+      const work = works[group] as number;
+      if (work > 0) share = Math.max(share, (compared[group] as Differences).spread[which].off / work);
+      return share;
+    });
+    this.#freedoms = Float64Array.from(order, (group) => {
+      freedom += (compared[group] as Differences).spread[which].freedom;
+      return freedom;
+    });
+  }
+
+  /** The spread of all groups that work as much as one with this `work` and spread, itself among them. */
+  alike(work: number, { off }: Spread): Spread {
+    let [low, high] = [0, this.#works.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#works[middle] as number) >= alikeMin * work) low = middle + 1;
+      else high = middle;
+    }
+    return { off: Math.max(off, (this.#shares[low - 1] as number) * work), freedom: this.#freedoms[low - 1] as number };
+  }
 }
 
 const errorOf = ({ off, freedom }: Spread, steps: number): number =>
