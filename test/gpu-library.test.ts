@@ -159,6 +159,32 @@ test('times are on the monotonic clock, with and without CUPTI’s question for 
   }
 });
 
+test('only calls that are shown are asked for; an old libcupti reports all', async () => {
+  const calls = ['call runtime 1000 3000 501 1 211', 'call runtime 4000 4100 501 2 20', 'call driver 5000 5100 501 3 307'];
+  for (const [library, left] of [
+    [fake, 1],
+    [oldFake, 0],
+  ] as const) {
+    const rank = await record({ ...scriptOf(...calls), RANKTRACE_CUPTI_LIBRARY: library });
+    expect(await rank.end()).toBe(0);
+    expect(rank.errors()).toContain(`${left} calls left out that nobody asked for`);
+    const { rows } = take(rank.path, rank.began);
+    expect(rows).toEqual(['call 1 65535/501 #1 2000 ns cudaLaunchKernel', 'call 2 65535/501 #3 100 ns cuLaunchKernel']);
+    rmSync(rank.path);
+  }
+});
+
+test('C++ names are those of the source; what is none stays', async () => {
+  const names = ['_ZN2at6native4gemmIfLi4EEEvPT_', '_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE', '_Zbroken', 'gemm_kernel'];
+  const rank = await record(scriptOf(...[...names, names[0]].map((name, at) => `kernel 1 2 0 7 ${at} ${name}`)));
+  expect(await rank.end()).toBe(0);
+  const { rows } = take(rank.path, rank.began);
+  const gemm = 'void at::native::gemm<float, 4>(float*)';
+  expect(rows.map((row) => row.replace(/.* shared \d+ /, ''))).toEqual([
+    ...[gemm, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)', '_Zbroken', 'gemm_kernel', gemm],
+  ]);
+});
+
 test('what is not known, cut short or dropped is counted, and the rest arrives', async () => {
   const rank = await record(scriptOf('unknown', 'kernel 1 2 0 7 1 a', 'short', 'dropped 17', 'kernel 3 4 0 7 2 b'));
   expect(await rank.end()).toBe(0);
@@ -318,6 +344,7 @@ test('the layouts that TypeScript and C have are the same', () => {
     droppedRecords: 'dropped_records',
     unknownRecords: 'unknown_records',
     droppedNames: 'dropped_names',
+    isReadInside: 'is_read_inside',
   };
   const unionFields: Record<string, string> = { sharedBytes: 'shared_bytes', peerDevice: 'peer_device', isAsync: 'is_async' };
   const checks = [

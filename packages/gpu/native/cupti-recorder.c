@@ -44,6 +44,7 @@ static struct {
   int (*result_string)(int, const char **);           /* may be missing */
   int (*register_timestamp)(uint64_t (*)(void));      /* CUDA 11.6 */
   int (*thread_id_type)(int);                         /* CUDA 11 */
+  int (*enable_call[2])(uint32_t, uint8_t);           /* of the driver and the runtime; CUDA 12 */
 } cupti;
 
 static const struct { const char *name; void *function; int is_needed; } symbols[] = {
@@ -61,13 +62,16 @@ static const struct { const char *name; void *function; int is_needed; } symbols
   {"cuptiGetResultString", &cupti.result_string, 0},
   {"cuptiActivityRegisterTimestampCallback", &cupti.register_timestamp, 0},
   {"cuptiSetThreadIdType", &cupti.thread_id_type, 0},
+  {"cuptiActivityEnableDriverApi", &cupti.enable_call[0], 0},
+  {"cuptiActivityEnableRuntimeApi", &cupti.enable_call[1], 0},
 };
 
+/* The first two are all calls, where single ones cannot be chosen. */
 static const int kinds[] = {
-  CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET, CUPTI_KIND_SYNCHRONIZATION,
-  CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER, CUPTI_KIND_OVERHEAD,
+  CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER,
+  CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET, CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_OVERHEAD,
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds, CALL_KINDS = 2 };
 
 /* Of calls, those that launch, copy, set or wait: all others are no part of a timeline of devices. */
 static const char *const call_names[] = {
@@ -124,27 +128,50 @@ static void request_buffer(uint8_t **buffer, size_t *size, size_t *records) {
   else *size = BUFFER_BYTES;
 }
 
+/* Whether a callback is a call that is recorded; its name, as CUPTI has it. */
+static int is_recorded(int is_runtime, uint32_t callback, char name[128]) {
+  const char *text = NULL;
+  name[0] = '\0';
+  if (cupti.callback_name(is_runtime ? 2 : 1, callback, &text) == CUPTI_OK && text != NULL) snprintf(name, 128, "%s", text);
+  for (size_t at = 0; at < sizeof call_names / sizeof *call_names; at++) if (strncmp(name, call_names[at], strlen(call_names[at])) == 0) return 1;
+  return 0;
+}
+
 /* Number of the call's name; 0 for one that is left out. `cudaLaunchKernel_v7000` is shown as `cudaLaunchKernel`. */
 static uint32_t name_of_call(struct rt_ring *ring, int is_runtime, uint32_t callback) {
   if (callback >= CALLBACKS_MAX) return 0;
   uint32_t known = atomic_load_explicit(&call_numbers[is_runtime][callback], memory_order_relaxed);
   if (known != 0) return known - 1;
-  const char *text = NULL;
-  char name[128] = "";
-  if (cupti.callback_name(is_runtime ? 2 : 1, callback, &text) == CUPTI_OK && text != NULL) snprintf(name, sizeof name, "%s", text);
+  char name[128];
   uint32_t number = 0;
-  for (size_t at = 0; at < sizeof call_names / sizeof *call_names; at++) {
-    if (strncmp(name, call_names[at], strlen(call_names[at])) != 0) continue;
+  if (is_recorded(is_runtime, callback, name)) {
     char *end = strstr(name, "_v");
     if (end != NULL) *end = '\0';
     end = strstr(name, "_pts");
     if (end != NULL) *end = '\0';
     number = rt_ring_name(ring, name);
     if (number == 0) return 0; // No room for it now.
-    break;
   }
   atomic_store_explicit(&call_numbers[is_runtime][callback], number + 1, memory_order_relaxed);
   return number;
+}
+
+/* Records the calls that are shown, or no longer. A call that is not recorded costs nothing: a framework makes several for each launch. */
+static int choose_calls(uint8_t enable) {
+  char name[128];
+  for (int is_runtime = 0; is_runtime < 2; is_runtime++) {
+    if (cupti.enable_call[is_runtime] == NULL) return CUPTI_INVALID_KIND;
+    for (uint32_t callback = 1; callback < CALLBACKS_MAX; callback++) {
+      int result = is_recorded(is_runtime, callback, name) ? cupti.enable_call[is_runtime](callback, enable) : CUPTI_OK;
+      if (result != CUPTI_OK) return result;
+    }
+  }
+  return CUPTI_OK;
+}
+
+static void disable_all(void) {
+  choose_calls(0);
+  for (int at = 0; at < KINDS; at++) cupti.disable(kinds[at]);
 }
 
 static uint16_t small(uint32_t value) { return value < 0xffff ? (uint16_t)value : 0xffff; }
@@ -363,15 +390,13 @@ static const char *begin_recording(void) {
   // gettid's numbers, as the rest of a trace has them.
   if (cupti.thread_id_type != NULL) cupti.thread_id_type(1);
   result = cupti.register_callbacks(request_buffer, completed);
-  int enabled = 0;
-  for (int at = 0; at < KINDS && result == CUPTI_OK; at++) {
+  for (int at = result == CUPTI_OK && choose_calls(1) == CUPTI_OK ? CALL_KINDS : 0; at < KINDS && result == CUPTI_OK; at++) {
     int refused = cupti.enable(kinds[at]);
-    if (refused == CUPTI_OK) enabled++;
     // What one version does not know is left out; without kernels there is nothing to record.
-    else if (at == 0 || refused != CUPTI_INVALID_KIND) result = refused;
+    if (refused != CUPTI_OK && (kinds[at] == CUPTI_KIND_CONCURRENT_KERNEL || refused != CUPTI_INVALID_KIND)) result = refused;
   }
   if (result != CUPTI_OK) {
-    for (int at = 0; at < enabled; at++) cupti.disable(kinds[at]);
+    disable_all();
     cupti.unsubscribe(state.subscriber);
     return refuse(why_of(result), result);
   }
@@ -417,7 +442,7 @@ void rt_cupti_stop(void) {
     // 1: also of work that goes on.
     cupti.flush_all(1);
     atomic_store(&is_recording, 0);
-    for (int at = 0; at < KINDS; at++) cupti.disable(kinds[at]);
+    disable_all();
     cupti.unsubscribe(state.subscriber);
     rt_ring_state(atomic_load(&the_ring), RT_STATE_ENDED, NULL);
     if (state.has_flusher) pthread_join(state.flusher, NULL);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "ring.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -144,6 +145,19 @@ static int write_name(struct rt_ring *ring, uint32_t number, const char *name, u
   return write_rows(ring, rows, count);
 }
 
+/* The name that a C++ compiler made a symbol of, to be freed; NULL for any other name, and where no libstdc++ is. */
+static char *demangled(const char *name) {
+  typedef char *(*demangler)(const char *name, char *to, size_t *length, int *status);
+  if (strncmp(name, "_Z", 2) != 0) return NULL;
+  void *library = dlopen("libstdc++.so.6", RTLD_NOW);
+  demangler demangle = NULL;
+  if (library != NULL) *(void **)&demangle = dlsym(library, "__cxa_demangle");
+  char *source = demangle == NULL ? NULL : demangle(name, NULL, NULL, NULL);
+  // Its text is no part of the library.
+  if (library != NULL) dlclose(library);
+  return source;
+}
+
 uint32_t rt_ring_name(struct rt_ring *ring, const char *name) {
   if (name == NULL || atomic_load_explicit(&ring->is_forgotten, memory_order_relaxed)) return 0;
   uint32_t length = (uint32_t)strnlen(name, RT_NAME_BYTES_MAX);
@@ -158,13 +172,18 @@ uint32_t rt_ring_name(struct rt_ring *ring, const char *name) {
   if (ring->slots[slot].number != 0) number = ring->slots[slot].number;
   else if (ring->names_count >= NAMES_MAX || NAMES_BYTES - ring->names_used <= length) {
     __atomic_fetch_add(&ring->header->dropped_names, 1, __ATOMIC_RELAXED);
-  } else if (write_name(ring, ring->names_count + 1, name, length)) {
-    // Only what the reader gets is known: a name that found no room comes again.
-    number = ++ring->names_count;
-    ring->slots[slot].number = number;
-    ring->slots[slot].at = ring->names_used;
-    memcpy(ring->names + ring->names_used, name, length);
-    ring->names_used += length + 1;
+  } else {
+    char *source = demangled(name);
+    const char *shown = source == NULL ? name : source;
+    if (write_name(ring, ring->names_count + 1, shown, (uint32_t)strnlen(shown, RT_NAME_BYTES_MAX))) {
+      // Only what the reader gets is known: a name that found no room comes again.
+      number = ++ring->names_count;
+      ring->slots[slot].number = number;
+      ring->slots[slot].at = ring->names_used;
+      memcpy(ring->names + ring->names_used, name, length);
+      ring->names_used += length + 1;
+    }
+    free(source);
   }
   pthread_mutex_unlock(&ring->names_lock);
   return number;

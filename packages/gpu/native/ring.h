@@ -45,7 +45,8 @@ struct rt_header {
   uint32_t state;    /* enum rt_state */
   uint32_t library;  /* version of the library that reports: CUPTI's API version; NCCL's profiler interface 1 to 6 */
   uint64_t pid_start; /* field 22 of /proc/pid/stat: a later process with the same pid is another one */
-  uint8_t padding0[24];
+  uint32_t is_read_inside; /* 1: the process reads it itself, and nobody else may; written by its reader */
+  uint8_t padding0[20];
 
   uint64_t reserve; /* rows since the begin; written by writers */
   uint8_t padding1[56];
@@ -112,7 +113,10 @@ struct rt_ring *rt_ring_create(const char *path, uint32_t capacity, enum rt_sour
 struct rt_header *rt_ring_header(struct rt_ring *ring);
 /* Copies the row (its turn is set here) into the ring. 0: dropped and counted. */
 int rt_ring_write(struct rt_ring *ring, struct rt_row row);
-/* Number of a name, written into the ring when it is new; 0 where the table or the ring is full. Any thread. */
+/*
+ * Number of a name, written into the ring when it is new; 0 where the table or the ring is full. Any thread. A C++ name is written as its source has it,
+ * where the process has libstdc++, as Node and PyTorch do.
+ */
 uint32_t rt_ring_name(struct rt_ring *ring, const char *name);
 void rt_ring_state(struct rt_ring *ring, enum rt_state state, const char *message);
 /* After a fork the child has no ring: its calls do nothing. */

@@ -161,6 +161,18 @@ export class RingReader {
     return taken === count && Number(waiting) > count;
   }
 
+  /** Whether the process reads it itself: nobody else may, for a row is read once. */
+  get isReadInside(): boolean {
+    this.#readHead();
+    return this.#head.readUInt32LE(headerOffsets.isReadInside) !== 0;
+  }
+
+  /** Says that the process reads it itself. */
+  keepInside(): void {
+    this.#head.writeUInt32LE(1, headerOffsets.isReadInside);
+    writeSync(this.#descriptor, this.#head, headerOffsets.isReadInside, 4, headerOffsets.isReadInside);
+  }
+
   close(): void {
     closeSync(this.#descriptor);
   }

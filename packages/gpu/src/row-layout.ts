@@ -17,6 +17,7 @@ export const headerOffsets = {
   state: 24,
   library: 28,
   pidStart: 32,
+  isReadInside: 40,
   reserve: 64,
   read: 128,
   dropped: 192,

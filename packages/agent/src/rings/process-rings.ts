@@ -24,7 +24,7 @@ export class ProcessRings {
   readonly #session: RankSession;
   readonly #notice: (line: string) => void;
   readonly #rows = new GpuRows();
-  /** By path; undefined: broken. */
+  /** By path; undefined: broken, or read by the process itself. */
   readonly #rings = new Map<string, OpenRing | undefined>();
 
   constructor(seen: SeenRank, session: RankSession, notice: (line: string) => void) {
@@ -37,10 +37,8 @@ export class ProcessRings {
   drain(isOver = false): void {
     const { place, life, ownPid } = this.#seen;
     if (place.ringFolder === undefined) return;
-    // A rank that sends its steps itself reads its kernels itself, where it can.
-    const kinds = place.sendsItself ? ['nccl'] : ['nccl', 'gpu'];
     for (const pid of new Set([life.pid, ownPid])) {
-      for (const kind of kinds) this.#drain(join(place.ringFolder, `${kind}-${pid}.ring`), isOver);
+      for (const kind of ['nccl', 'gpu']) this.#drain(join(place.ringFolder, `${kind}-${pid}.ring`), isOver);
     }
   }
 
@@ -49,6 +47,11 @@ export class ProcessRings {
       const ring = this.#rings.has(path) ? this.#rings.get(path) : this.#open(path);
       if (ring === undefined) return;
       const { reader, events } = ring;
+      if (reader.isReadInside) {
+        reader.close();
+        this.#rings.set(path, undefined);
+        return;
+      }
       for (let more = true; more; ) {
         more = reader.read(this.#rows, isOver);
         events.add(this.#rows, reader);

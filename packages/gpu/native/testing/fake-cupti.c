@@ -14,7 +14,8 @@
 //     repeat COUNT       the next record, so many times, each 10 ns later
 //
 //   FAKE_CUPTI_REFUSE   subscribe:CODE, enable:CODE: that call returns the code
-//   FAKE_CUPTI_OLD      without cuptiActivityRegisterTimestampCallback: its clock is 1 s ahead of the monotonic one
+//   FAKE_CUPTI_OLD      built without what old ones lack: cuptiActivityRegisterTimestampCallback, so that its clock is 1 s ahead of the monotonic one, and the choice
+//                       of single calls
 //
 // As a Node addon it also plays a GPU live: launch(name, delay, length, device, stream) is a call of the calling thread, now, and a kernel `delay` ns later;
 // isRecording() says whether somebody subscribed.
@@ -41,6 +42,9 @@ static request_function request;
 static completed_function completed;
 static uint64_t (*timestamp)(void);
 static int is_subscribed, is_enabled;
+/* Of the driver and the runtime: whether all calls are recorded, and which; calls of the script that nobody asked for. */
+static uint8_t has_all_calls[2], is_chosen[2][1024];
+static int unasked;
 static size_t dropped;
 static pthread_t player;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -135,7 +139,9 @@ static int put_line(const char *line, uint64_t began, uint64_t shift) {
       .context = 1, .stream = stream};
     memcpy(record, &of, sizeof of);
   } else if (sscanf(line, "call %15s %llu %llu %u %u %u", which, &start, &end, &other, &correlation, &kind) == 6) {
-    struct cupti_call of = {.kind = which[0] == 'd' ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, .callback = kind, .start = start + began + shift,
+    int is_runtime = which[0] != 'd';
+    if (!has_all_calls[is_runtime] && (kind >= sizeof is_chosen[0] || !is_chosen[is_runtime][kind])) return unasked++, 1;
+    struct cupti_call of = {.kind = is_runtime ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER, .callback = kind, .start = start + began + shift,
       .end = end + began + shift, .thread = other, .correlation = correlation};
     memcpy(record, &of, sizeof of);
   } else if (sscanf(line, "overhead %llu %llu %u", &start, &end, &kind) == 3) {
@@ -184,7 +190,7 @@ static void *play(void *path) {
   }
   end_buffer();
   free(script);
-  fprintf(stderr, "fake libcupti: played\n");
+  fprintf(stderr, "fake libcupti: played; %d calls left out that nobody asked for\n", unasked);
   return NULL;
 }
 
@@ -277,6 +283,8 @@ int cuptiActivityRegisterCallbacks(request_function requested, completed_functio
 int cuptiActivityEnable(int kind) {
   int result = refusal("enable");
   const char *path = getenv("FAKE_CUPTI_SCRIPT");
+  if (result == CUPTI_OK && kind == CUPTI_KIND_RUNTIME) has_all_calls[1] = 1;
+  if (result == CUPTI_OK && kind == CUPTI_KIND_DRIVER) has_all_calls[0] = 1;
   // The last of the kinds that the recorder wants.
   if (result == CUPTI_OK && kind == CUPTI_KIND_OVERHEAD && path != NULL && !is_enabled) {
     is_enabled = 1;
@@ -284,7 +292,11 @@ int cuptiActivityEnable(int kind) {
   }
   return result;
 }
-int cuptiActivityDisable(int kind) { return (void)kind, CUPTI_OK; }
+int cuptiActivityDisable(int kind) {
+  if (kind == CUPTI_KIND_RUNTIME) has_all_calls[1] = 0;
+  if (kind == CUPTI_KIND_DRIVER) has_all_calls[0] = 0;
+  return CUPTI_OK;
+}
 int cuptiActivityFlushAll(uint32_t flag) {
   pthread_mutex_lock(&lock);
   flushes++;
@@ -326,5 +338,12 @@ int cuptiGetCallbackName(int domain, uint32_t callback, const char **name) {
 int cuptiGetResultString(int result, const char **text) { return *text = result == CUPTI_OTHER_SUBSCRIBER ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" : "CUPTI_ERROR", CUPTI_OK; }
 int cuptiSetThreadIdType(int type) { return (void)type, CUPTI_OK; }
 #ifndef FAKE_CUPTI_OLD
+static int choose(int is_runtime, uint32_t callback, uint8_t enable) {
+  if (callback >= sizeof is_chosen[0]) return 1;
+  is_chosen[is_runtime][callback] = enable;
+  return CUPTI_OK;
+}
+int cuptiActivityEnableDriverApi(uint32_t callback, uint8_t enable) { return choose(0, callback, enable); }
+int cuptiActivityEnableRuntimeApi(uint32_t callback, uint8_t enable) { return choose(1, callback, enable); }
 int cuptiActivityRegisterTimestampCallback(uint64_t (*callback)(void)) { return timestamp = callback, CUPTI_OK; }
 #endif

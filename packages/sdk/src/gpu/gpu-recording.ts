@@ -99,6 +99,7 @@ export class GpuRecording {
     }
     this.#library = library;
     this.#reader = new RingReader(path, epochNs, process.getuid?.() ?? -1);
+    this.#reader.keepInside();
     // Both sides have it open: nobody else needs its name, and nothing is left of it when the process is killed.
     remove(path);
     const { state, message } = this.#reader.state;
