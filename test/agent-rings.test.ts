@@ -51,6 +51,40 @@ test('collectives of two ranks are read while they train, matched, and gone with
   expect(dump).toMatch(/rank 1 {2}NCCL dp {2}SPAN AllReduce .*\[collective\]/);
 });
 
+test('what two rings and the rank itself say of it is one rank: kernels in its steps and phases, collectives by their names', async () => {
+  await using job = await AgentJob.start();
+  const rings = job.at('rings');
+  mkdirSync(rings);
+  const sending = { RANKTRACE_URL: job.address, RANKTRACE_RUN: job.run, RANKTRACE_SPOOL_DIRECTORY: job.at('spool-of-ranks') };
+  const environment = { ...sending, RANKTRACE_GPU_DIR: rings, PYTHONPATH: 'clients/python', STEPS: '40' };
+  const python = process.env.PYTHON_BIN ?? 'python3';
+  const ranks = [0, 1].map((rank) => job.rank(rank, 2, [python, 'test/programs/gpu_ring_rank.py'], { daemon: false, environment }));
+  await Promise.all(ranks.map((rank) => rank.said('training')));
+  const agent = await job.agent(job.address, 'socket', '0-1');
+  await agent.said(`rank 1 of run "${job.run}" ended with its run`);
+  agent.child.kill('SIGTERM');
+  await agent.ended;
+
+  const { stdout } = await runLine(['report', job.at('out'), '--run', job.run, '--json']);
+  interface Reported {
+    readonly verdict: string;
+    readonly findings: readonly { kind: string; ranks: number[]; phase: string; evidence: string[] }[];
+    readonly gpu: { ranks: { rank: number; steps: unknown[]; overlap: { group: string; kernels: number }[] }[] };
+  }
+  const { findings, gpu } = JSON.parse(stdout) as Reported;
+  expect(gpu.ranks.map(({ rank }) => rank)).toEqual([0, 1]);
+  for (const { steps, overlap } of gpu.ranks) {
+    // Those before the agent found the rank have no kernels, or only their ends.
+    expect(steps.length).toBeGreaterThan(30);
+    expect(overlap.find(({ group }) => group === 'dp AllReduce')?.kernels).toBeGreaterThan(30);
+  }
+  const [worst] = findings;
+  expect(worst).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'GPU idle, host late' });
+  expect(worst?.evidence.join('\n')).toMatch(/the host was in augment/);
+  const { stdout: text } = await runLine(['report', job.at('out'), '--run', job.run]);
+  expect(text).toContain('nothing was lost');
+});
+
 test('a file that is no ring is named once, and nothing else of the rank is missing', async () => {
   await using job = await AgentJob.start();
   const rings = job.at('rings');

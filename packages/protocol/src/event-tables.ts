@@ -128,6 +128,9 @@ export const recordedKey = 'ranktrace.recorded';
  */
 export const collectionsSuffix = ' garbage collection';
 
+/** Tracks whose collectives NCCL's plugin recorded, with their times on the device, are named this and the communicator. */
+export const ncclTrackPrefix = 'NCCL ';
+
 /**
  * Metadata key of what the source left out of a file's content: JSON text of a map from `malformed`, `otherKinds`, `arguments` and `metadata`
  * to a count. Absent: nothing.

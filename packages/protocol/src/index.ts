@@ -48,6 +48,7 @@ export {
   gpuKey,
   leftOutKey,
   miscountedKey,
+  ncclTrackPrefix,
   type Row,
   recordedKey,
   recorderKey,

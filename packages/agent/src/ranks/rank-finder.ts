@@ -190,7 +190,9 @@ export class RankFinder {
       return undefined;
     const hasMore = place.asksDaemon || place.ringFolder !== undefined || place.dumps !== undefined;
     if (place.sendsItself && !(hasMore && place.options.isRunNamed)) {
-      const more = hasMore ? 'under a name of its own (no RANKTRACE_RUN)' : 'and has nothing for an agent (KINETO_USE_DAEMON=1, RANKTRACE_GPU_DIR, TORCH_NCCL_DEBUG_INFO_PIPE_FILE)';
+      const more = hasMore
+        ? 'under a name of its own (no RANKTRACE_RUN)'
+        : 'and has nothing for an agent (KINETO_USE_DAEMON=1, RANKTRACE_GPU_DIR, TORCH_NCCL_DEBUG_INFO_PIPE_FILE)';
       this.#say(
         `own ${keyOf(place)}`,
         `rank ${rank} of run "${name}" (process ${pid}) is left alone: it sends its steps itself (RANKTRACE_URL), ${more}`,

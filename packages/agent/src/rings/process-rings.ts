@@ -85,7 +85,7 @@ export class ProcessRings {
       trackOf: () => undefined,
       added: () => session.added(),
     };
-    const ring = { reader, events: new GpuEvents(target, 1), lost: 0 };
+    const ring = { reader, events: new GpuEvents(target, 1, this.#rings.size), lost: 0 };
     this.#rings.set(path, ring);
     const { message } = reader.state;
     const { run, rank } = session.options;

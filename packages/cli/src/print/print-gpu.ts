@@ -247,22 +247,23 @@ const boundInWords = {
 
 type Bounds = Readonly<Record<keyof typeof boundInWords, number>>;
 
-/** The path across ranks, else that of the only rank. */
+/** The path across ranks, or that of the only one. */
 function pathLine({ ranks, path: across }: GpuSummary): string {
   const alone = across === undefined ? ranks.find(({ path }) => path !== undefined) : undefined;
   const path = across ?? alone?.path;
   if (path === undefined) return '';
   const all = Object.values(path.byBound).reduce((sum, time) => sum + time, 0);
   if (all <= 0) return '';
+  const isAcross = across !== undefined && ranks.length > 1;
   const whose =
-    across === undefined
-      ? `on rank ${alone?.rank}`
+    across === undefined || !isAcross
+      ? `on rank ${(alone ?? ranks[0])?.rank}`
       : `across ranks (${across.byRank
           .slice(0, 3)
           .map(({ rank, total }) => `rank ${rank} ${percentText(total / all)}`)
           .join(', ')})`;
   const heaviest = path.lines.slice(0, 3).map((line) => {
-    const of = 'rank' in line ? ` on rank ${line.rank}` : '';
+    const of = isAcross && 'rank' in line ? ` on rank ${line.rank}` : '';
     return `${shortName(line.name)}${of} ${formatNanos(line.total)}`;
   });
   return `critical path of step ${path.step} ${whose}: ${boundsText(path.byBound, all)}; most in ${heaviest.join(', ')}`;

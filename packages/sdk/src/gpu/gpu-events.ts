@@ -11,6 +11,7 @@
 // A call and its work share `correlation`. An op is not named: it lies around the call, on the same thread.
 
 import { type GpuRows, type RingReader, rowKind } from '@ranktrace/gpu';
+import { ncclTrackPrefix } from '@ranktrace/protocol';
 import type { BatchBuilder } from '../collect/batch-builder.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 
@@ -60,6 +61,7 @@ export class GpuEvents {
   readonly #target: EventTarget;
   /** Factor from ns of the monotonic clock to ns of the rank's. */
   readonly #scale: number;
+  readonly #firstTrack: number;
   readonly #tracks = new Map<string, Track>();
   /** Devices by context: a sync names its context alone. */
   readonly #devices = new Map<number, number>();
@@ -70,9 +72,11 @@ export class GpuEvents {
   /** The latest begin of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
   workSeenUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(target: EventTarget, scale: number) {
+  /** `ring`: which one of the rank's rings it reads, 0, 1, …: each has tracks of its own. */
+  constructor(target: EventTarget, scale: number, ring = 0) {
     this.#target = target;
     this.#scale = scale;
+    this.#firstTrack = recordingLimits.gpuLineBase + ring * recordingLimits.gpuTracksMax;
   }
 
   add(rows: GpuRows, reader: RingReader): void {
@@ -102,7 +106,7 @@ export class GpuEvents {
   #addCollective(rows: GpuRows, row: number, reader: RingReader): void {
     const number = rows.group[row] as number;
     const about = reader.groups.get(number);
-    const track = about && this.#named('thread', `NCCL ${about.name}`.slice(0, 256), 0);
+    const track = about && this.#named('thread', `${ncclTrackPrefix}${about.name}`.slice(0, 256), 0);
     if (about === undefined || track === undefined) {
       this.lost++;
       return;
@@ -169,7 +173,7 @@ export class GpuEvents {
     let track = this.#tracks.get(name);
     if (track === undefined) {
       if (this.#tracks.size >= recordingLimits.gpuTracksMax) return undefined;
-      track = { number: recordingLimits.gpuLineBase + this.#tracks.size, kind, name, tid, serial: 0 };
+      track = { number: this.#firstTrack + this.#tracks.size, kind, name, tid, serial: 0 };
       this.#tracks.set(name, track);
     }
     return track;

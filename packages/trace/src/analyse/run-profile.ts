@@ -190,7 +190,7 @@ function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null 
   const total = byBound.reduce((sum, [, time]) => sum + time, 0);
   const rankOf = (line: object): number => ('rank' in line ? (line.rank as number) : (alone?.rank ?? 0));
   return {
-    ...{ step: path.step, total, byBound: byBound.sort(([, a], [, b]) => b - a), isAcross: across !== undefined },
+    ...{ step: path.step, total, byBound: byBound.sort(([, a], [, b]) => b - a), isAcross: ranks.length > 1 },
     byRank: across === undefined ? [[alone?.rank ?? 0, total]] : across.byRank.map((one) => [one.rank, one.total] as const),
     lines: path.lines.map((line) => ({
       ...{ rank: rankOf(line), bound: line.bound, name: displayName(line.name), total: line.total, count: line.count },

@@ -92,7 +92,7 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   }
   if (graph.edges === 0) return undefined;
   const places = placesOf(graph, paths, bases);
-  const path = graph.lastArrivals(places.times, places.isWork);
+  const path = graph.lastArrivals(places.times, places.isEnd);
   const sums = new PathSums(graph, places, paths, ranks);
   for (const edge of path) sums.add(edge);
   const drawn = sums.drawn(step);
@@ -104,7 +104,12 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
 /** `bases`: the first node of each rank. */
 function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces {
   const { nodes } = graph;
-  const places = { ranks: new Uint32Array(nodes), times: new Float64Array(nodes), isWork: new Uint8Array(nodes) };
+  const places = {
+    ranks: new Uint32Array(nodes),
+    times: new Float64Array(nodes),
+    isWork: new Uint8Array(nodes),
+    isEnd: new Uint8Array(nodes),
+  };
   // Nodes of one rank mostly follow each other.
   let [rank, first, end] = [0, 0, 0];
   for (let place = 0; place < nodes; place++) {
@@ -118,6 +123,7 @@ function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly 
     places.ranks[place] = rank;
     places.times[place] = path.timeOf(node);
     if (path.isWork(node)) places.isWork[place] = 1;
+    if (path.isEnd(node)) places.isEnd[place] = 1;
   }
   return places;
 }
@@ -141,6 +147,7 @@ class PathSums {
     this.#ranks = ranks;
   }
 
+  /** A path's edge is time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
   add(edge: number): void {
     const { ranks, times } = this.#places;
     const [from, until] = [this.#graph.fromOf(edge), this.#graph.toOf(edge)];
@@ -150,8 +157,11 @@ class PathSums {
     const part = path.edgeOf(edge);
     const [start, end] = [times[from] as number, times[until] as number];
     const span = at === ranks[until] ? path.spanOf(edge) : { isWork: true, row: -1, name: part.name, start, end };
-    this.#pieces.push(pieceOf(part, span, { rank, start, end }, work.names));
-    this.#sum(rank, part, work.names);
+    const phase = part.bound === 'cpu' ? path.phaseOf(edge) : undefined;
+    const name = phase === undefined ? nameOf(part, span, path.isLast(edge), work.names) : work.names.text(phase.name);
+    const about = { rank, bound: part.bound, name, start, end, row: part.bound === 'cpu' ? span.row : -1 };
+    this.#pieces.push({ ...about, span: phase === undefined ? span : { isWork: false, start: phase.start, end: phase.end } });
+    this.#sum(rank, phase === undefined ? part : { ...part, name: phase.name }, work.names);
   }
 
   drawn(step: number): Omit<DrawnPath, 'worth'> {
@@ -186,24 +196,18 @@ class PathSums {
   }
 }
 
-/** An edge as a piece of time on the rank where it begins; from one rank to another it is the collective of the rank that came last. */
-function pieceOf(
-  { bound }: PathEdge,
-  span: PathSpan,
-  place: { readonly rank: number; readonly start: number; readonly end: number },
-  names: WorkNames,
-): PathPiece {
-  const isBetween = bound === 'cpu' && span.row < 0;
+/** An edge's name: of the span or the work in which it lies, or between two ops of the host, of the one that it leads to. */
+function nameOf({ bound }: PathEdge, span: PathSpan, isLast: boolean, names: WorkNames): string {
   const text = names.text(span.name);
-  const { rank, start, end } = place;
-  return { rank, bound, name: isBetween ? `before ${text}` : text, start, end, row: bound === 'cpu' ? span.row : -1, span };
+  if (bound !== 'cpu' || span.row >= 0) return text;
+  return isLast ? `after ${text}` : `before ${text}`;
 }
 
-/** Number of the step of median length, as its slowest rank takes it, of those that all ranks have. */
+/** Number of the step of median length on the devices, as its slowest rank takes it, of those that all ranks have. */
 function medianStep(ranks: readonly RankOfPath[]): number | undefined {
   const longest = new Map<number, { length: number; ranks: number }>();
   for (const { work } of ranks) {
-    for (const { number, start, end } of work.steps) {
+    for (const { number, start, end } of work.windows) {
       const step = longest.get(number) ?? { length: 0, ranks: 0 };
       longest.set(number, step);
       step.length = Math.max(step.length, end - start);

@@ -14,10 +14,11 @@
 //
 // Source: hta/analyzers/critical_path_analysis.py (facebookresearch/HolisticTraceAnalysis @f4d0062).
 
-import { hostKind, type RankWork, type WorkStream } from './device-work.ts';
+import { hostKind, type PhaseSpan, type RankWork, type WorkStream } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { waitingCall } from './idle-time.ts';
 import { classOf, kindOf } from './kernel-class.ts';
+import { type BlockedLaunch, blockedLaunches } from './launch-queue.ts';
 import { PathGraph } from './path-graph.ts';
 import { EventWaits, type Holders, holdersOf, lastUpTo, noHolders, type QueueLengths, queueLengths } from './path-reasons.ts';
 import { threadTurns, walkNested } from './thread-turns.ts';
@@ -87,8 +88,8 @@ export function criticalPath(work: RankWork, from: number, until: number): Criti
 
 export const noBounds = (): Record<PathBound, number> => ({ cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 });
 
-/** Number of nodes that a rank may have: the last one is the begin of the stretch. */
-export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 1;
+/** Number of nodes that a rank may have: the last two are the begin and the end of the stretch. */
+export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 2;
 
 export interface RankPathOptions {
   /** Node number of the rank's first node; default 0. */
@@ -97,8 +98,8 @@ export interface RankPathOptions {
   readonly lastIn?: Float64Array;
   /**
    * Adds edges that HTA leaves out, for a path by last arrivals: from every launch to its work, between work of a stream however long the gap, and for
-   * the time before and between the outermost ops of threads that launch; where two of these take turns, as forward and backward do, one waits for the
-   * other. Default false.
+   * the time before, between and after the outermost ops of threads that launch; where two of these take turns, as forward and backward do, one waits
+   * for the other. Default false.
    */
   readonly isComplete?: boolean;
 }
@@ -119,8 +120,13 @@ export class RankPath {
   readonly #pausing: ReadonlySet<number>;
   readonly #inside: Uint8Array;
   readonly #begin: number;
+  readonly #end: number;
   readonly #isComplete: boolean;
   readonly #holders: Holders;
+  /** By row of a call: the row of the copy that it makes itself, as from memory that is not pinned: it lasts as long. */
+  readonly #copiedBy: ReadonlyMap<number, number>;
+  /** By row of its call: launches that waited for room in a queue. */
+  readonly #blocked: ReadonlyMap<number, BlockedLaunch>;
   /** Edges of waits: several waits may be one edge. */
   readonly #syncs = new Set<number>();
 
@@ -137,10 +143,13 @@ export class RankPath {
     this.#base = base;
     this.#lastIn = lastIn;
     this.#begin = from;
+    this.#end = until;
     this.#inside = this.#clip(from, until);
     this.#pausing = isComplete ? this.#launchingThreads() : new Set();
     this.#isComplete = isComplete;
     this.#holders = isComplete ? holdersOf(work) : noHolders;
+    this.#copiedBy = isComplete ? this.#copiesOfCalls() : new Map();
+    this.#blocked = new Map(isComplete ? blockedLaunches(work).map((launch) => [launch.call, launch]) : []);
     this.#addThreads();
     this.#addStreams();
     if (isComplete) this.#addWaits();
@@ -159,7 +168,12 @@ export class RankPath {
 
   /** Whether a node of the graph is the begin of the stretch. */
   isBegin(node: number): boolean {
-    return node - this.#base === nodesOf(this.#work) - 1;
+    return node - this.#base === 2 * (this.#hosts + this.#works);
+  }
+
+  /** Whether the stretch may end with a node of the graph: with device work, or with the host. */
+  isEnd(node: number): boolean {
+    return this.isWork(node) || node - this.#base === 2 * (this.#hosts + this.#works) + 1;
   }
 
   /** Whether the work in `row` is in the graph. */
@@ -210,6 +224,17 @@ export class RankPath {
     const graph = this.#graph;
     const [from, to] = [graph.nodeAt(graph.fromOf(edge)), graph.nodeAt(graph.toOf(edge))];
     return this.#nameOf(edgeKinds[graph.kindOf(edge)] as EdgeKind, from - this.#base, to - this.#base);
+  }
+
+  /** The phase in which the host was for most of a pause between its outermost ops; undefined for any other edge, too. */
+  phaseOf(edge: number): PhaseSpan | undefined {
+    const { kind, from, to } = this.#graph.edge(edge);
+    return kind === edgeKindNumber.dependency ? this.#work.phaseDuring(this.timeOf(from), this.timeOf(to)) : undefined;
+  }
+
+  /** Whether an edge is the pause behind the last op of a thread. */
+  isLast(edge: number): boolean {
+    return this.#graph.edge(edge).to - this.#base === 2 * (this.#hosts + this.#works) + 1;
   }
 
   /** The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. */
@@ -265,7 +290,7 @@ export class RankPath {
     const isEnd = (node & 1) === 1;
     if (row < this.#hosts) return (isEnd ? this.#hostEnd[row] : this.#hostStart[row]) as number;
     const at = row - this.#hosts;
-    if (at === this.#works) return this.#begin;
+    if (at === this.#works) return isEnd ? this.#end : this.#begin;
     return (isEnd ? this.#workEnd[at] : this.#workStart[at]) as number;
   }
 
@@ -300,7 +325,13 @@ export class RankPath {
     }
     const launching = [...threads].filter(([thread]) => this.#pausing.has(thread)).map(([, rows]) => rows);
     const turns = threadTurns(host, launching, this.#begin);
-    for (const [thread, rows] of threads) this.#addThread(rows, this.#pausing.has(thread), turns);
+    let last = -1;
+    for (const [thread, rows] of threads) {
+      const end = this.#addThread(rows, this.#pausing.has(thread), turns);
+      if (this.#pausing.has(thread) && end >= 0 && (last < 0 || this.#time(end) > this.#time(last))) last = end;
+    }
+    // The thread that goes on longest makes the step's end.
+    if (last >= 0 && this.#time(last) < this.#end) this.#add('dependency', last, 2 * (this.#hosts + this.#works) + 1);
   }
 
   /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
@@ -318,11 +349,12 @@ export class RankPath {
     return only;
   }
 
-  /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. */
-  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): void {
+  /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. Returns the end of its last outermost one, -1 for none. */
+  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): number {
     const { host, names } = this.#work;
     let last = -1;
-    let lastTop = hasPauses ? nodesOf(this.#work) - 1 : -1;
+    const begin = 2 * (this.#hosts + this.#works);
+    let lastTop = hasPauses ? begin : -1;
     let depth = 0;
     const { kind, name } = host.columns;
     const isBlocking = names.matching(isBlockingCall);
@@ -340,11 +372,20 @@ export class RankPath {
       if (!isNode(row)) return;
       depth--;
       const end = 2 * row + 1;
-      if (last >= 0) this.#add('op', last, end, isBlocking[name[row] as number] === 1 ? 0 : undefined);
+      if (last >= 0) this.#addEnd(row, last, isBlocking[name[row] as number] === 1);
       last = depth === 0 ? -1 : end;
       if (depth === 0) lastTop = end;
     };
     walkNested(rows, host.columns, enter, leave);
+    return lastTop === begin ? -1 : lastTop;
+  }
+
+  /** The edge to the end of an op or call: its own time, or none of it where it waited for a device. */
+  #addEnd(row: number, from: number, isBlocking: boolean): void {
+    const blocked = this.#blocked.get(row);
+    // Work of an earlier stretch has no node: the time for which it held the call is its own.
+    if (blocked !== undefined && !this.has(blocked.room)) this.#add('kernel', from, 2 * row + 1);
+    else this.#add('op', from, 2 * row + 1, isBlocking || this.#copiedBy.has(row) || blocked !== undefined ? 0 : undefined);
   }
 
   #addStreams(): void {
@@ -419,8 +460,24 @@ export class RankPath {
     last.set(stream, row);
   }
 
-  /** Calls that wait for a device end with the work that ended last during them. */
+  /** Copies that ran for most of their time while their own call went on. */
+  #copiesOfCalls(): ReadonlyMap<number, number> {
+    const { work } = this.#work;
+    const copies = new Map<number, number>();
+    for (let row = 0; row < work.length; row++) {
+      const call = work.columns.kind[row] === kindOf.copy ? this.#work.callOf(row) : -1;
+      if (call < 0 || !this.has(row)) continue;
+      const [start, end] = [this.#workStart[row] as number, this.#workEnd[row] as number];
+      if (Math.min(end, this.#hostEnd[call] as number) - start > (end - start) / 2) copies.set(call, row);
+    }
+    return copies;
+  }
+
+  /** Calls that wait for a device end with the work that ended last during them, those that copy as their copy goes on, and launches with room. */
   #addWaits(): void {
+    for (const [call, row] of this.#copiedBy) this.#add('kernel', this.#nodeOf(row), 2 * call + 1);
+    for (const { call, room } of this.#blocked.values())
+      if (this.#inside[call] === 1 && this.has(room)) this.#add('sync', this.#nodeOf(room), 2 * call + 1, 0);
     const { host, work, names } = this.#work;
     const { byEnd } = this.#holders;
     const ends = Float64Array.from(byEnd, (row) => work.columns.end[row] as number);
@@ -452,22 +509,22 @@ export class RankPath {
     const { start, end } = work.columns;
     const called = host.columns.start[call] as number;
     if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
-    const ended = this.#holders.ended[row] as number;
-    // Traces mostly lack waits for events of other streams; what ended within some µs before tells them.
-    if (ended >= 0 && ended !== before && this.has(ended) && (end[ended] as number) > called) {
-      if ((start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax)
-        this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
-    }
     const earlier = this.#holders.before[row] as number;
     // Work of an earlier stretch may have held it back: then the path begins here.
-    if (this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called)) this.#add('launch', 2 * call, this.#nodeOf(row));
+    const isLaunched = this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called);
+    if (isLaunched) this.#add('launch', 2 * call, this.#nodeOf(row));
+    const ended = this.#holders.ended[row] as number;
+    if (ended < 0 || ended === before || !this.has(ended) || (end[ended] as number) <= called) return;
+    // Traces mostly lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
+    const isNext = (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
+    if (isNext || (before === undefined && !isLaunched)) this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
   }
 
   #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {
     if (kind === 'gap' || kind === 'launch') return kind;
     if (kind === 'sync' || (kind === 'dependency' && weight === 0)) return 'none';
     if (kind === 'op' || kind === 'dependency') return 'cpu';
-    return this.#work.work.columns.class[(from >> 1) - this.#hosts] === classOf.communication ? 'communication' : 'compute';
+    return this.#work.work.columns.class[this.#workOf(from >> 1)] === classOf.communication ? 'communication' : 'compute';
   }
 
   /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */
@@ -478,6 +535,13 @@ export class RankPath {
   }
 
   #rowOf(kind: EdgeKind, from: number, to: number): number {
-    return (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
+    const isWithin = kind === 'kernel' || (kind === 'op' && (from & 1) === 0) || to >> 1 === this.#hosts + this.#works;
+    const row = (isWithin ? from : to) >> 1;
+    return kind === 'kernel' ? this.#hosts + this.#workOf(row) : row;
+  }
+
+  /** Row of the work of a kernel's edge, which begins with it, or with the launch that waited for it. */
+  #workOf(row: number): number {
+    return row < this.#hosts ? (this.#blocked.get(row) as BlockedLaunch).running : row - this.#hosts;
   }
 }

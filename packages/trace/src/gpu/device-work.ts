@@ -13,6 +13,7 @@
 import { ColumnTable } from '../model/column-table.ts';
 import { finish } from '../model/finish.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
 import { Intervals } from './intervals.ts';
 import { classOf, kindOf } from './kernel-class.ts';
 import type { WorkNames } from './work-names.ts';
@@ -50,6 +51,9 @@ export const hostKind = { op: 0, annotation: 1, module: 2, call: 3 } as const;
 
 /** How a kernel filled the device. */
 export const shapeColumns = { blocksPerSm: 'f64', occupancy: 'f64' } as const;
+
+/** A collective that NCCL's plugin saw run. */
+export const collectiveColumns = { start: 'f64', end: 'f64', transfer: 'u32' } as const;
 
 /** A span of the host's program as its work on a device: from the first to the last of it. */
 export const annotationColumns = { start: 'f64', end: 'f64', name: 'u32' } as const;
@@ -110,6 +114,7 @@ export class RankWork {
   readonly shapes = new ColumnTable(shapeColumns);
   readonly transfers = new ColumnTable(transferColumns);
   readonly annotations = new ColumnTable(annotationColumns);
+  readonly collectives = new ColumnTable(collectiveColumns);
   readonly streams: WorkStream[] = [];
   /** In order of time after `seal`. */
   steps: WorkStep[] = [];
@@ -141,6 +146,7 @@ export class RankWork {
   /** The same; yields after each part. */
   *sealing(): Generator<void, void> {
     sortRows(this.work, workColumns);
+    this.#nameCollectives();
     yield;
     sortRows(this.host, hostColumns);
     this.steps.sort((a, b) => a.start - b.start || a.number - b.number);
@@ -206,8 +212,21 @@ export class RankWork {
 
   /** Name of the host's phase at `time`, 0 outside of all. */
   phaseAt(time: number): number {
-    const at = lastAtOrBefore(this.phases, time);
+    const at = this.phases[indexAtOrBefore(this.phases, time)];
     return at !== undefined && time < at.end ? at.name : 0;
+  }
+
+  /** The host's phase during most of a stretch of time; undefined where it was outside of all for longer. */
+  phaseDuring(from: number, until: number): PhaseSpan | undefined {
+    let longest: PhaseSpan | undefined;
+    let most = (until - from) / 2;
+    for (let at = indexAtOrBefore(this.phases, until); at >= 0; at--) {
+      const phase = this.phases[at] as PhaseSpan;
+      if (phase.end <= from) break;
+      const within = Math.min(until, phase.end) - Math.max(from, phase.start);
+      if (within >= most) [longest, most] = [phase, within];
+    }
+    return longest;
   }
 
   /** The window of each step on the devices (step-breakdown.ts), in order; disjoint. After `seal`. */
@@ -227,6 +246,24 @@ export class RankWork {
     }
     const step = this.steps[low - 1];
     return step !== undefined && time < step.end ? low - 1 : -1;
+  }
+
+  /** Kernels of communication get the collective that NCCL's plugin saw at their time. */
+  #nameCollectives(): void {
+    sortRows(this.collectives, collectiveColumns);
+    const { columns, length } = this.collectives;
+    const { start, end, class: classes, transfer } = this.work.columns;
+    let at = 0;
+    for (let row = 0; row < this.work.length && at < length; row++) {
+      if (classes[row] !== classOf.communication || transfer[row] !== 0) continue;
+      const [from, to] = [start[row] as number, end[row] as number];
+      while (at < length && (columns.start[at] as number) < from - limits.gpuNcclApartNsMax) at++;
+      const isSame =
+        at < length &&
+        Math.abs((columns.start[at] as number) - from) <= limits.gpuNcclApartNsMax &&
+        Math.abs((columns.end[at] as number) - to) <= limits.gpuNcclApartNsMax;
+      if (isSame) transfer[row] = columns.transfer[at++] as number;
+    }
   }
 
   #findPhases(): readonly PhaseSpan[] {
@@ -297,7 +334,8 @@ function stepWindows(work: RankWork): readonly WorkStep[] {
   });
 }
 
-function lastAtOrBefore(spans: readonly PhaseSpan[], time: number): PhaseSpan | undefined {
+/** -1 for none. */
+function indexAtOrBefore(spans: readonly PhaseSpan[], time: number): number {
   let low = 0;
   let high = spans.length;
   while (low < high) {
@@ -305,7 +343,7 @@ function lastAtOrBefore(spans: readonly PhaseSpan[], time: number): PhaseSpan | 
     if ((spans[middle] as PhaseSpan).start <= time) low = middle + 1;
     else high = middle;
   }
-  return spans[low - 1];
+  return low - 1;
 }
 
 /** Rows of calls by correlation. CUPTI counts correlations up, so nearly all fit an array. */
@@ -336,7 +374,10 @@ class CallsById {
 }
 
 /** Puts rows in order of start, longest first; nothing moves where they are in order. */
-function sortRows<Schema extends typeof workColumns | typeof hostColumns>(table: ColumnTable<Schema>, schema: Schema): void {
+function sortRows<Schema extends typeof workColumns | typeof hostColumns | typeof collectiveColumns>(
+  table: ColumnTable<Schema>,
+  schema: Schema,
+): void {
   const { start, end } = table.columns as { start: Float64Array; end: Float64Array };
   let isSorted = true;
   for (let row = 1; row < table.length && isSorted; row++) {

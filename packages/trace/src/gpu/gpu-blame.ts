@@ -15,6 +15,7 @@ import { Replay } from '../blame/replay.ts';
 import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
 import type { Verdict } from '../blame/verdict.ts';
 import { finish } from '../model/finish.ts';
+import { isNcclLane } from '../model/lanes.ts';
 import { deviation, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
@@ -43,7 +44,8 @@ export class GpuBlameSink implements TraceSink {
   readonly #gpus: GpuSink;
   readonly #parts: CollectiveParts;
   readonly #ownsParts: boolean;
-  readonly #collectives = new Map<number, RawCollective[]>();
+  /** By index of the process: parts on its streams, and as NCCL's plugin saw them. */
+  readonly #collectives = new Map<number, { readonly stream: RawCollective[]; readonly nccl: RawCollective[] }>();
   readonly #names = new Map<RawCollective, string>();
   #header: TraceHeader | undefined;
   #count = 0;
@@ -67,11 +69,12 @@ export class GpuBlameSink implements TraceSink {
     if (this.#ownsParts) this.#parts.event(event);
     const { process, kind } = event.lane;
     const raw = this.#parts.part;
-    if (raw === undefined || kind !== 'stream' || this.#count >= limits.gpuBlameCollectivesMax) return;
+    const isNccl = isNcclLane(event.lane);
+    if (raw === undefined || (kind !== 'stream' && !isNccl) || this.#count >= limits.gpuBlameCollectivesMax) return;
     this.#count++;
-    const of = this.#collectives.get(process.index);
-    if (of === undefined) this.#collectives.set(process.index, [raw]);
-    else of.push(raw);
+    const of = this.#collectives.get(process.index) ?? { stream: [], nccl: [] };
+    this.#collectives.set(process.index, of);
+    of[isNccl ? 'nccl' : 'stream'].push(raw);
     this.#names.set(raw, `${event.name} ${event.group} ${event.bytes}`);
   }
 
@@ -95,10 +98,8 @@ export class GpuBlameSink implements TraceSink {
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
     const seen = new Set(recorded.map(({ process }) => process.rank));
     if (recorded.length === 0 || this.#header?.processes.some(({ rank }) => !seen.has(rank))) return undefined;
-    const collectivesOf = (index: number): readonly RawCollective[] =>
-      (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
-    const known = recorded.map(({ process, work }): DeviceRank => {
-      return { process, work, windows: work.windows, collectives: collectivesOf(process.index) };
+    const known = recorded.map(({ process, members, work }): DeviceRank => {
+      return { process, work, windows: work.windows, collectives: this.#collectivesOf(members) };
     });
     const hasSteps = known.some(({ windows }) => windows.length > 0);
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
@@ -109,6 +110,13 @@ export class GpuBlameSink implements TraceSink {
     yield;
     const blame = ranks.length === 1 ? ofOneRank(judged, summary.ranks[0] as GpuRank) : ofDevices(judged, summary);
     return { ...runBlameOf(blame), ...(cut && { cutAt: cut.name }) };
+  }
+
+  /** A collective that both a profiler and NCCL's plugin recorded counts once. */
+  #collectivesOf(members: ReadonlySet<number>): readonly RawCollective[] {
+    const parts = [...members].flatMap((index) => this.#collectives.get(index) ?? []);
+    const ofStreams = parts.flatMap(({ stream }) => stream);
+    return (ofStreams.length > 0 ? ofStreams : parts.flatMap(({ nccl }) => nccl)).sort((a, b) => a.entry - b.entry);
   }
 }
 

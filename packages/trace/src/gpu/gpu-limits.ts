@@ -37,12 +37,16 @@ export const gpuLimits = {
   gpuSequenceKernelsMax: 64,
   /** Distinct sequences of kernels of one rank; further ones are not counted. */
   gpuSequencesMax: 65_536,
+  /** A collective of NCCL's plugin is the kernel whose begin and end lie so near to its own, ns: seen are 6,000 apart at most. */
+  gpuNcclApartNsMax: 15_000,
   /** A launch that began this long after the device had drained is late, ns; a shorter gap between queued kernels is the device's own. */
   gpuKernelGapNsMax: 30_000,
   /** A kernel that starts this long after its call returned waited for something else, ns: a launch takes a few µs. */
   gpuLaunchDelayNsMax: 100_000,
   /** A pause between two kernels of a stream that is longer than this has another reason than the first of them, ns. */
   gpuPathGapNsMax: 1_500_000,
-  /** Launched work that a stream may hold; a further launch blocks the host until one has started. */
-  gpuQueueLengthMax: 1024,
+  /** Launched work of a stream from which on its queue may be full: a further launch blocks the host until one has started. 1022 on an H200; HTA has 1024. */
+  gpuQueueFullMin: 1000,
+  /** A launch into such a queue that takes so long was blocked, ns; others take some µs. */
+  gpuBlockedCallNsMin: 50_000,
 } as const;

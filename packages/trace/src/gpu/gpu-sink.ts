@@ -80,12 +80,11 @@ export class GpuSink implements TraceSink {
     ranks.sort((a, b) => a.rank - b.rank);
     yield;
     const drawn = yield* clusterPath(works);
-    const path = works.length > 1 ? drawn?.path : undefined;
     const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
     this.#summary = {
       ranks,
       recommendations: advised,
-      path,
+      path: works.length === 1 && this.#htaCompatible ? undefined : drawn?.path,
       segments: drawn?.segments,
       worth: drawn?.worth ?? [],
       leftOut: this.#record.leftOut,

@@ -72,7 +72,7 @@ export interface GpuRank {
   readonly copies: readonly CopyLine[];
   /** The rules of recommendations.ts, whether they fire or not. */
   readonly rules: RuleShares;
-  /** The critical path of the step of median length; undefined without steps. Made when it is first read: that of all ranks together mostly stands for it. */
+  /** The critical path of the step of median length, as HTA defines it; undefined without steps. Made when it is first read: the summary's mostly stands for it. */
   readonly path: GpuPath | undefined;
 }
 
@@ -88,9 +88,9 @@ export interface GpuSummary {
   readonly recommendations: readonly Recommendation[];
   /** Processes with device work, in order of rank. */
   readonly ranks: readonly GpuRank[];
-  /** The critical path of one step across all ranks; undefined with one rank, or without a common step. */
+  /** The critical path of one step, across all ranks; undefined without a common step, and by HTA's conventions for one rank: then that rank's own counts. */
   readonly path: ClusterPath | undefined;
-  /** The same in pieces, also for a single rank. */
+  /** The same in pieces. */
   readonly segments?: PathSegments | undefined;
   /** Worth of each part of that path, most first; empty without a path. */
   readonly worth: readonly PathWorth[];

@@ -4,7 +4,7 @@
 //   queue          1   2   3   4   3   2   1   0        + 1 with the call, − 1 with the start of its work
 //   stream                         a   b   c   d
 //
-// A graph's launch is one, whatever it holds, and leaves the queue with its first kernel. A stream that holds 1024 launches blocks the host.
+// A graph's launch is one, whatever it holds, and leaves the queue with its first kernel. A full queue blocks the host: a launch takes until one has begun.
 
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
@@ -28,7 +28,7 @@ export interface QueueSummary extends WorkStream {
   /** Time-weighted mean, and the most. */
   readonly mean: number;
   readonly max: number;
-  /** Time with a full queue, ns. */
+  /** Time for which launches waited for room in the queue, ns; by HTA's conventions, for which it held 1024. */
   readonly blocked: number;
 }
 
@@ -60,10 +60,19 @@ export function launchSummary(work: RankWork): LaunchSummary {
 /** Calls that HTA takes for launches; it leaves graphs out. */
 const htaLaunch = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|set)Async|hipLaunchKernel|hipExtModuleLaunchKernel)$/;
 
-/** Queues of the streams with launched work, in order of their first launch. */
-export function queueSummaries(work: RankWork): readonly QueueSummary[] {
+/** HTA's length of a full queue. */
+const htaQueueLengthMax = 1024;
+
+/** Launches of one stream, in order of the starts of their work: rows of the calls, and of the first work of each. */
+interface StreamLaunches {
+  readonly calls: number[];
+  readonly rows: number[];
+}
+
+/** By index of the stream, in order of their first launch. */
+function streamLaunches(work: RankWork): ReadonlyMap<number, StreamLaunches> {
   const { columns, length } = work.work;
-  const streams = new Map<number, { called: number[]; started: number[] }>();
+  const streams = new Map<number, StreamLaunches>();
   const { names, host } = work;
   const isKnown = work.htaCompatible ? names.matching(htaLaunch) : undefined;
   const seen = new Uint8Array(host.length);
@@ -73,23 +82,74 @@ export function queueSummaries(work: RankWork): readonly QueueSummary[] {
     if (call < 0 || seen[call] === 1 || isKnown?.[host.columns.name[call] as number] === 0) continue;
     seen[call] = 1;
     const stream = columns.stream[row] as number;
-    const held = streams.get(stream) ?? { called: [], started: [] };
-    streams.set(stream, held);
-    held.called.push(host.columns.start[call] as number);
-    held.started.push(columns.start[row] as number);
+    const launches = streams.get(stream) ?? { calls: [], rows: [] };
+    streams.set(stream, launches);
+    launches.calls.push(call);
+    launches.rows.push(row);
   }
-  return [...streams].map(([index, { called, started }]) => ({ ...(work.streams[index] as WorkStream), ...queueOf(called, started) }));
+  return streams;
 }
 
-/** `started` is in order. */
-function queueOf(called: number[], started: readonly number[]): { readonly mean: number; readonly max: number; readonly blocked: number } {
-  const calls = Float64Array.from(called).sort();
-  let [held, max, blocked, area, ofCalls] = [0, 0, 0, 0, 0];
+/** Queues of the streams with launched work, in order of their first launch. */
+export function queueSummaries(work: RankWork): readonly QueueSummary[] {
+  const { start } = work.host.columns;
+  return [...streamLaunches(work)].map(([index, launches]) => {
+    const called = Float64Array.from(launches.calls, (call) => start[call] as number).sort();
+    const started = Float64Array.from(launches.rows, (row) => work.work.columns.start[row] as number);
+    const { isFull, ...queue } = queueOf(called, started);
+    const blocked = work.htaCompatible ? isFull : blockedTime(work, launches);
+    return { ...(work.streams[index] as WorkStream), ...queue, blocked };
+  });
+}
+
+/** A launch that waited for room: row of the call, of the work whose begin made it, and of the work that ran for most of the time. */
+export interface BlockedLaunch {
+  readonly call: number;
+  readonly room: number;
+  readonly running: number;
+}
+
+/** Launches of all streams that found a full queue. */
+export function blockedLaunches(work: RankWork): readonly BlockedLaunch[] {
+  return [...streamLaunches(work).values()].flatMap((launches) => blockedOf(work, launches));
+}
+
+function blockedOf({ host, work }: RankWork, { calls, rows }: StreamLaunches): readonly BlockedLaunch[] {
+  const { start, end } = host.columns;
+  const inOrder = calls.toSorted((a, b) => a - b);
+  const blocked: BlockedLaunch[] = [];
+  // Work that had begun when a call was made, and when it returned.
+  let [before, until] = [0, 0];
+  for (const [called, call] of inOrder.entries()) {
+    const [from, to] = [start[call] as number, end[call] as number];
+    while (before < rows.length && (work.columns.start[rows[before] as number] as number) <= from) before++;
+    if (called - before < limits.gpuQueueFullMin || to - from < limits.gpuBlockedCallNsMin) continue;
+    until = Math.max(until, before);
+    while (until < rows.length && (work.columns.start[rows[until] as number] as number) <= to) until++;
+    if (until === before) continue;
+    let [running, longest] = [rows[until - 1] as number, 0];
+    for (const row of rows.slice(Math.max(0, before - 1), until)) {
+      const during = Math.min(to, work.columns.end[row] as number) - Math.max(from, work.columns.start[row] as number);
+      if (during > longest) [running, longest] = [row, during];
+    }
+    blocked.push({ call, room: rows[until - 1] as number, running });
+  }
+  return blocked;
+}
+
+function blockedTime(work: RankWork, launches: StreamLaunches): number {
+  const { start, end } = work.host.columns;
+  return blockedOf(work, launches).reduce((sum, { call }) => sum + (end[call] as number) - (start[call] as number), 0);
+}
+
+/** Both in order. `isFull`: time for which HTA takes the queue for full. */
+function queueOf(calls: Float64Array, started: Float64Array): { readonly mean: number; readonly max: number; readonly isFull: number } {
+  let [held, max, isFull, area, ofCalls] = [0, 0, 0, 0, 0];
   const first = Math.min(calls[0] as number, started[0] as number);
   let time = first;
   const pass = (now: number): void => {
     area += held * (now - time);
-    if (held >= limits.gpuQueueLengthMax) blocked += now - time;
+    if (held >= htaQueueLengthMax) isFull += now - time;
     time = now;
   };
   for (const start of started) {
@@ -106,5 +166,5 @@ function queueOf(called: number[], started: readonly number[]): { readonly mean:
     pass(calls[ofCalls] as number);
     held++;
   }
-  return { mean: time > first ? area / (time - first) : 0, max, blocked };
+  return { mean: time > first ? area / (time - first) : 0, max, isFull };
 }

@@ -36,6 +36,8 @@ export interface PathPlaces {
   readonly times: Float64Array;
   /** 1 for the begin or the end of device work. */
   readonly isWork: Uint8Array;
+  /** 1 where the step may end: with such work, or with the host. */
+  readonly isEnd: Uint8Array;
 }
 
 export interface WorthOptions {
@@ -222,7 +224,7 @@ class PartedGraph {
     this.#times = new Float64Array(graph.nodes + this.#together.length);
     this.#times.set(places.times);
     this.#isEnd = new Uint8Array(this.#times.length);
-    this.#isEnd.set(places.isWork);
+    this.#isEnd.set(places.isEnd);
     this.#isTogether = new Uint8Array(graph.nodes);
   }
 
@@ -251,7 +253,8 @@ class PartedGraph {
     const { work } = ranks[rank] as RankOfPath;
     const bound = path.boundOf(edge);
     if (bound === 'compute' || bound === 'communication') return this.#parts.of(bound, work.names, path.nameOf(edge));
-    return bound === 'cpu' ? this.#parts.of(bound, work.names, work.phaseAt(this.#times[from] as number)) : this.#parts.of(bound);
+    if (bound !== 'cpu') return this.#parts.of(bound);
+    return this.#parts.of(bound, work.names, path.phaseOf(edge)?.name ?? work.phaseAt(this.#times[from] as number));
   }
 
   /** Joins the parts of a collective at the node `allIn`, when the last rank is in. */

@@ -1,13 +1,16 @@
 // Merged events → the columns of device work of each process.
 //
 //   lane of kind `stream`      kernels, copies, sets, syncs; collectives that a kernel moves
-//   lane of kind `thread`      ops, annotations, modules and driver calls
+//   lane of kind `thread`      ops, annotations, modules and driver calls; collectives that NCCL's plugin saw
 //   lane of kind `steps`       steps
+//
+// What an agent records of a rank that sends its steps itself comes as a process of its own, and goes to the rank's: it is one program.
 //
 // Invariant: an event costs no object: its fields go into columns, its texts become numbers.
 
+import { isBeside } from '@ranktrace/protocol';
 import { argumentOf } from '../model/event-arguments.ts';
-import { isDeviceKind } from '../model/lanes.ts';
+import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 import { runtimeCategories } from '../torch/kineto-categories.ts';
 import { hostKind, RankWork } from './device-work.ts';
@@ -40,6 +43,8 @@ interface LanePlace {
 
 export interface RankRecord {
   readonly process: TraceProcess;
+  /** Indices of that process and of what was recorded beside it. */
+  readonly members: Set<number>;
   /** Whether it has a lane of a device. */
   hasDevice: boolean;
   readonly work: RankWork;
@@ -62,14 +67,22 @@ export class WorkRecord {
   #workRows = 0;
   #hostRows = 0;
   #epoch = 0n;
+  /** By index of a process that an agent recorded beside the rank's own: that one. */
+  #owners: ReadonlyMap<number, TraceProcess> = new Map();
+  /** Indices of the processes that are known to have no device, beside them neither. */
+  #withoutDevices: ReadonlySet<number> = new Set();
 
-  begin({ unixEpoch = 0n }: TraceHeader): void {
+  begin({ unixEpoch = 0n, processes }: TraceHeader): void {
     this.#epoch = unixEpoch;
+    this.#owners = ownersOf(processes);
+    const without = new Set(processes.filter(({ hasDevices }) => hasDevices === false).map(({ index }) => index));
+    for (const process of processes) if (process.hasDevices !== false) without.delete(this.#ownerOf(process).index);
+    this.#withoutDevices = without;
   }
 
   lane(lane: TraceLane): void {
     // A host's spans are held for the device work that they launched: here there is none, and steps are enough.
-    if (lane.process.hasDevices === false && lane.kind !== 'steps') return;
+    if (this.#withoutDevices.has(this.#ownerOf(lane.process).index) && lane.kind !== 'steps') return;
     const rank = this.#rankOf(lane.process);
     if (isDeviceKind(lane.kind)) rank.hasDevice = true;
     while (this.#lanes.length <= lane.index) this.#lanes.push(undefined);
@@ -85,14 +98,21 @@ export class WorkRecord {
     if (place === undefined) return;
     if (kind === 'step') this.#addStep(place.rank, event);
     else if (isDeviceKind(lane.kind)) this.#addWork(place, event);
+    else if (kind === 'collective') this.#addCollective(place.rank.work, event);
     else if (kind === 'span' && lane.kind === 'thread') this.#addHost(place, event);
   }
 
-  #rankOf(process: TraceProcess): RankRecord {
+  #ownerOf(process: TraceProcess): TraceProcess {
+    return this.#owners.get(process.index) ?? process;
+  }
+
+  #rankOf(recorded: TraceProcess): RankRecord {
+    const process = this.#ownerOf(recorded);
     let rank = this.#ranks.get(process.index);
     if (rank === undefined) {
       rank = {
         process,
+        members: new Set(),
         hasDevice: false,
         work: new RankWork(this.names, { origin: this.#epoch - baseOf(process) }),
         threads: new Map(),
@@ -101,6 +121,7 @@ export class WorkRecord {
       this.#ranks.set(process.index, rank);
       this.ranks.push(rank);
     }
+    rank.members.add(recorded.index);
     return rank;
   }
 
@@ -165,6 +186,21 @@ export class WorkRecord {
     columns.transfer[row] = kind !== kindOf.kernel || event.kind === 'collective' ? this.#addTransfer(work, event) : 0;
   }
 
+  /** NCCL's plugin says which collective a kernel is; its time tells which kernel. */
+  #addCollective(work: RankWork, event: TraceEvent): void {
+    if (!isNcclLane(event.lane) || event.state !== 'whole') return;
+    if (this.#workRows >= limits.gpuWorkMax) {
+      this.leftOut++;
+      return;
+    }
+    this.#workRows++;
+    const row = work.collectives.add();
+    const { columns } = work.collectives;
+    columns.start[row] = event.start;
+    columns.end[row] = event.start + event.length;
+    columns.transfer[row] = this.#addTransfer(work, event);
+  }
+
   #addAnnotation({ annotations }: RankWork, { start, length, name }: TraceEvent): void {
     if (this.#workRows >= limits.gpuWorkMax) {
       this.leftOut++;
@@ -201,6 +237,18 @@ export class WorkRecord {
     columns.waitsOn[row] = isCollective ? 0 : numberOf(event, 'wait_on_stream');
     return row + 1;
   }
+}
+
+/** The rank's own process of what was recorded beside it: by its id, or where a container has ids of its own, the only one of the rank on that host. */
+function ownersOf(processes: readonly TraceProcess[]): ReadonlyMap<number, TraceProcess> {
+  const owners = new Map<number, TraceProcess>();
+  for (const beside of processes) {
+    if (!isBeside(beside.incarnation)) continue;
+    const own = processes.filter(({ rank, host, incarnation }) => rank === beside.rank && host === beside.host && !isBeside(incarnation));
+    const owner = own.find(({ pid }) => pid === beside.pid) ?? (own.length === 1 ? own[0] : undefined);
+    if (owner !== undefined) owners.set(beside.index, owner);
+  }
+  return owners;
 }
 
 /** Unix time in ns that a file of torch.profiler counts its times from. */

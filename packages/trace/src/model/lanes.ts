@@ -11,12 +11,16 @@
 // Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that never settle)
 // would each take a line, and placing a span checks all lines: beyond `lanesPerTrackMax` a span gets no place.
 
-import { collectionsSuffix } from '@ranktrace/protocol';
+import { collectionsSuffix, ncclTrackPrefix } from '@ranktrace/protocol';
 import { limits } from './limits.ts';
 import type { TraceLane } from './trace-sink.ts';
 
 /** Whether tracks or lanes of the kind show a device's own work. */
 export const isDeviceKind = (kind: string): kind is 'stream' | 'device' => kind === 'stream' || kind === 'device';
+
+/** Whether collectives on it are those of NCCL's plugin, with their times on the device. */
+export const isNcclLane = ({ kind, name }: Pick<TraceLane, 'kind' | 'name'>): boolean =>
+  kind === 'thread' && name.startsWith(ncclTrackPrefix);
 
 /** Whether `lane` is an overflow lane of the track with the own line `own`; no field says so, but process, kind, tid and name prefix match. */
 export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
