@@ -265,6 +265,7 @@ findings, too; where a finding says the same, it says that it was alerted about.
   network             data is on its way for a large part of the step
   host_bound          GPUs wait for a large part of the step until their hosts launch work
   communication_bound GPUs communicate for a large part of the step while nothing else runs on them
+  copy_bound          GPUs copy data for a large part of the step while nothing else runs on them
   pipeline_bubble     stages of the pipeline wait for the microbatches of others for a large part of the step
   inconclusive        the recording does not show it, or clocks are not known well enough
 A finding costs what steps would be shorter without it, once all others are mended: in each step that it affects, and the

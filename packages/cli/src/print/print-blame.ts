@@ -32,6 +32,7 @@ const inWords: Readonly<Record<Verdict, string>> = {
   host_bound: 'GPUs have nothing to do because their hosts launch work late',
   pipeline_bubble: 'stages of the pipeline wait for the microbatches of others for a large part of the step',
   communication_bound: 'GPUs communicate for a large part of the step while nothing else runs on them',
+  copy_bound: 'GPUs copy data for a large part of the step while nothing else runs on them',
   inconclusive: 'the recording does not show it',
 };
 

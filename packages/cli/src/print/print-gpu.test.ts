@@ -31,7 +31,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   path: undefined,
   rules: {
     ...{ data_loader: silent, communication: silent, low_utilisation: silent },
-    ...{ tensor_cores: silent, host_late: silent, launches: silent },
+    ...{ tensor_cores: silent, host_late: silent, launches: silent, copies: silent },
   },
   ...about,
 });

@@ -119,16 +119,17 @@ function kernelsTable(ranks: readonly GpuRank[]): string {
     }
   }
   if (names.size === 0) return '';
-  const head = ['kernels', 'calls', 'total', 'share', 'mean', 'rank by rank', 'tensor cores'];
+  const isAlone = ranks.length === 1;
+  const head = ['kernels', 'calls', 'total', 'share', 'mean', ...(isAlone ? [] : ['rank by rank']), 'tensor cores'];
   const rows = [...names]
     .sort(([, a], [, b]) => b.total - a.total)
     .slice(0, kernelsShown)
     .map(([name, { count, total, tensorCores, least, most }]) => {
       const times = [formatNanos(total), percentText(all > 0 ? total / all : 0), formatNanos(total / count)];
-      const spread = `${formatNanos(least)} – ${formatNanos(most)}`;
-      return [shortName(name), formatCount(count), ...times, spread, tensorCores ? 'yes' : ''];
+      const spread = isAlone ? [] : [`${formatNanos(least)} – ${formatNanos(most)}`];
+      return [shortName(name), formatCount(count), ...times, ...spread, tensorCores ? 'yes' : ''];
     });
-  const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, false])];
+  const lines = [formatTable([head, ...rows], [false, true, true, true, true, ...(isAlone ? [] : [true]), false])];
   lines.push(`tensor cores: ${percentText(all > 0 ? cores / all : 0)} of the time of all kernels${launchText(ranks)}`);
   return lines.join('\n');
 }
@@ -223,7 +224,9 @@ function launchText(ranks: readonly GpuRank[]): string {
   const blocked = ranks.reduce((sum, { queues }) => sum + queues.reduce((total, queue) => total + queue.blocked, 0), 0);
   const longest = Math.max(...ranks.flatMap(({ queues }) => queues.map(({ max }) => max)), 0);
   const full = blocked > 0 ? `, hosts blocked by a full queue for ${formatNanos(blocked)}` : '';
-  return `; from launch to start ${formatNanos(Math.min(...delays))} to ${formatNanos(Math.max(...delays))} (medians of ranks), longest queue ${formatCount(longest)}${full}`;
+  const [least, most] = [formatNanos(Math.min(...delays)), formatNanos(Math.max(...delays))];
+  const delay = least === most ? `${least} (median)` : `${least} to ${most} (medians of ranks)`;
+  return `; from launch to start ${delay}, longest queue ${formatCount(longest)}${full}`;
 }
 
 /** `recommended: num_workers … (the data loader takes 33.4 % of the step, over 5.0 %; up to 60.1 ms a step)`. */

@@ -1,4 +1,4 @@
-import { type Nanos, traceTime } from '@ranktrace/protocol';
+import { besideOf, type Nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import type { Alignment, ProcessTotals, TraceHeader } from '../model/trace-sink.ts';
 import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
@@ -177,6 +177,19 @@ describe('findings', () => {
     check([rankOf(1)], ['rank_missing [0 2] nothing was heard of ranks 0, 2'], 3);
     const all = '1 2 3 4 5 6 7 8 9 10';
     check([rankOf(0)], [`rank_missing [${all}] nothing was heard of ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more`], 11);
+  });
+
+  it('take no rank for lost that said goodbye while the agent beside it did not, and name an agent that stopped', () => {
+    const beside = (until: number): ProcessTotals => {
+      const totals = rankOf(0, { ended: false, until: traceTime(until) });
+      return { ...totals, process: { ...totals.process, index: 9, incarnation: besideOf('b') } };
+    };
+    const rank = rankOf(0, { until: traceTime(60e9) });
+    check([rank, beside(58e9)], [], 1);
+    check([rank, beside(20e9)], ['data_loss [0] rank 0: what an agent recorded beside it ends 40.0 s before the rank'], 1);
+    const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
+    check([{ ...rank, ended: false }, beside(60e9)], [lost], 1);
+    check([beside(60e9)], [lost], 1);
   });
 
   it('count a rank as heard of whichever of its lives was', () => {

@@ -51,7 +51,9 @@ export function findCompleteness(
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
   const sampled = new Map<string, number[]>();
-  for (const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } of totals) {
+  const own = new Set(totals.filter(({ process }) => !isBeside(process.incarnation)).map(({ process }) => process.rank));
+  for (const total of totals) {
+    const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } = total;
     const { rank } = process;
     const lost = [
       // Batches that it dropped itself are missing, too.
@@ -110,7 +112,9 @@ export function findCompleteness(
       sampled.set(text, [...(sampled.get(text) ?? []), rank]);
     }
     findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
-    if (!ended && !process.metadata.has(stillRunningKey)) {
+    const isRecordedBeside = isBeside(process.incarnation) && own.has(rank);
+    if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
+    else if (!ended && !process.metadata.has(stillRunningKey)) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
     }
@@ -138,6 +142,20 @@ export function findCompleteness(
     findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${ranksText(absent)}`, remedy });
   }
   return findings;
+}
+
+/** An agent that was last heard of so long before the rank beside it has stopped, ns; it ends some seconds after a rank. */
+const agentSilentNsMin = 15e9;
+
+/** An agent's recording beside a rank ends with the rank, whatever the agent itself says. */
+function besideFindings({ process, until }: ProcessTotals, totals: readonly ProcessTotals[]): Finding[] {
+  const { rank, host, hostName } = process;
+  if (until === undefined) return [];
+  const ofRank = totals.filter(({ process: one }) => one.rank === rank && one.host === host && !isBeside(one.incarnation));
+  const silent = Math.max(...ofRank.map((one) => (one.until ?? until) - until));
+  if (!(silent >= agentSilentNsMin)) return [];
+  const text = `rank ${rank}: what an agent recorded beside it ends ${(silent / 1e9).toFixed(1)} s before the rank`;
+  return [{ kind: 'data_loss', ranks: [rank], text, remedy: `look for the end of ranktrace agent on host ${hostName}` }];
 }
 
 /** Ranks with two lives at the same time: two jobs of one name, or two processes of one rank. One finding for all of them. */
@@ -179,7 +197,7 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
   const isGone = new Set<number>();
   for (const { process, ended } of totals) {
     roles.set(process.rank, process.metadata.get('role') ?? process.metadata.get('job_role') ?? '');
-    if (!ended || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
+    if ((!ended && !isBeside(process.incarnation)) || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
   const early: { readonly rank: number; readonly last: number; readonly others: number }[] = [];
   const byRole = new Map<string, StepsOfRank[]>();

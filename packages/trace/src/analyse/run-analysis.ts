@@ -292,7 +292,8 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
 
 /** Causes that take some of any step: a warning only where they are the verdict. */
 const sharedKinds: ReadonlySet<string> = new Set([
-  ...['data_loading', 'network', 'host_bound', 'communication_bound', 'pipeline_bubble', 'inconclusive'],
+  ...['data_loading', 'network', 'host_bound', 'communication_bound', 'copy_bound'],
+  ...['pipeline_bubble', 'inconclusive'],
 ]);
 
 /** `who`: its ranks; `where`: ` in PHASE` or nothing. */
@@ -306,6 +307,7 @@ const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: stri
   network: (_, where) => `steps wait for the network${where}`,
   host_bound: (who) => `${who === '' ? 'GPUs wait for their hosts' : `the GPU of ${who} waits for its host`}`,
   communication_bound: () => 'GPUs wait for communication',
+  copy_bound: (who) => `${who === '' ? 'GPUs wait' : `the GPU of ${who} waits`} for copies`,
   pipeline_bubble: () => 'stages of the pipeline wait for each other',
   inconclusive: () => 'which rank waits for which is unknown',
 };

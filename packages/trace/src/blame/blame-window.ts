@@ -91,6 +91,8 @@ export interface BlameWindow {
   readonly basis: 'pieces' | 'phases';
   readonly alignment: BlameAlignment;
   /** Pieces of a phase are stretches between meetings, no units of work. */
+  /** The phase in which devices copy alone; absent: there is none. */
+  readonly copyPhase?: string;
   readonly isCutByMeetings?: true;
   /** Ops of `RankStep.ops`, by number. Absent: there are none. */
   readonly opAt?: ((op: number) => NamedOp | undefined) | undefined;

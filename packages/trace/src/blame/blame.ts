@@ -178,7 +178,11 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   const isData = window.roles.map((role) => role === 'data');
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));
   yield;
-  const ofAll = sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty);
+  const copies = window.phases.indexOf(window.copyPhase ?? '');
+  const withoutCopies =
+    copies < 0 ? mendedStep : replay.meanStep((rank, at, phase, length) => (phase === copies ? 0 : mended(rank, at, phase, length)));
+  yield;
+  const ofAll = sharesOf(window, replay, mended, mendedStep, { withoutData, withoutCopies }, step, uncertainty);
   const findings = withContention([...ofRanks, ...ofAll], window);
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
   if (common > 0 && common >= changeShareMin * before) {
@@ -245,13 +249,13 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   return why;
 }
 
-/** Causes that take a share of the step without any rank lagging: data loading, and the network. */
+/** Causes that take a share of the step without any rank lagging: data loading, copies, and the network. */
 function sharesOf(
   window: BlameWindow,
   replay: Replay,
   mended: Parameters<Replay['meanStep']>[0],
   mendedStep: number,
-  withoutData: number,
+  { withoutData, withoutCopies }: { readonly withoutData: number; readonly withoutCopies: number },
   step: number,
   uncertainty: number | undefined,
 ): BlameFinding[] {
@@ -262,6 +266,9 @@ function sharesOf(
     const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }
+  const copies = mendedStep - withoutCopies;
+  if (copies >= shareToReport * mendedStep)
+    found.push({ kind: 'copy_bound', ranks: [], phase: window.copyPhase, ...costs(copies, step), gainMsPerStep: ms(copies), evidence: [] });
   const withoutTransfers = replay.meanStep(mended, 0);
   const network = mendedStep - withoutTransfers;
   // Kernels of devices spin for a late stage; other waits for sends have reasons of their own.
@@ -339,7 +346,7 @@ function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindo
 
 /** Whether a finding takes enough of the step to be the verdict. */
 export function mayBeVerdict({ kind, shareOfStep }: Pick<BlameFinding, 'kind' | 'shareOfStep'>): boolean {
-  const isShare = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
+  const isShare = kind === 'data_loading' || kind === 'copy_bound' || kind === 'network' || kind === 'inconclusive';
   return shareOfStep >= (kind === 'pipeline_bubble' ? bubbleShareToJudge : isShare ? shareToJudge : verdictShareMin);
 }
 

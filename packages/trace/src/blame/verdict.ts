@@ -20,6 +20,8 @@ export type Verdict =
   | 'host_bound'
   /** GPUs communicate, and nothing else runs meanwhile, for a large part of the step. */
   | 'communication_bound'
+  /** Data is copied to or from GPUs, and nothing else runs on them meanwhile, for a large part of the step. */
+  | 'copy_bound'
   /** Stages of a pipeline wait for each other's microbatches for a large part of the step. */
   | 'pipeline_bubble'
   /** The recording does not suffice. */

@@ -30,6 +30,7 @@ export const devicePhases = [
   otherPhase,
 ] as const;
 
+export const copyPhase = devicePhases[1];
 export const hostLatePhase = devicePhases[2];
 
 /** The host's lateness is to devices what loading data is to ranks: run ahead, it would cost nothing. */
@@ -84,6 +85,7 @@ export function* deviceWindow(
   return {
     ranks: ranksOf(taking, groups),
     ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },
+    copyPhase,
     isCutByMeetings: true,
   };
 }

@@ -212,8 +212,13 @@ export class RankWork {
 
   /** Name of the host's phase at `time`, 0 outside of all. */
   phaseAt(time: number): number {
-    const at = this.phases[indexAtOrBefore(this.phases, time)];
-    return at !== undefined && time < at.end ? at.name : 0;
+    return this.phases[this.phaseIndexAt(time)]?.name ?? 0;
+  }
+
+  /** Index into `phases` at `time`, -1 outside of all. */
+  phaseIndexAt(time: number): number {
+    const at = indexAtOrBefore(this.phases, time);
+    return at >= 0 && time < (this.phases[at] as PhaseSpan).end ? at : -1;
   }
 
   /** The host's phase during most of a stretch of time; undefined where it was outside of all for longer. */

@@ -18,7 +18,7 @@ import { finish } from '../model/finish.ts';
 import { isNcclLane } from '../model/lanes.ts';
 import { deviation, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
-import { type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
+import { copyPhase, type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
@@ -210,9 +210,11 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
         ? hostEvidence(about)
         : kind === 'communication_bound'
           ? [...communicationEvidence(ranks), ...finding.evidence]
-          : kind === 'inconclusive'
-            ? finding.evidence
-            : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
+          : kind === 'copy_bound'
+            ? copyEvidence(about)
+            : kind === 'inconclusive'
+              ? finding.evidence
+              : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
     return { ...finding, kind, evidence };
   });
   const verdict: Verdict =
@@ -231,7 +233,7 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
   const { totals, idle } = rank;
   const steps = Math.max(1, rank.steps.length + rank.stepsLeftOut);
   const finding = (
-    kind: 'host_bound' | 'communication_bound',
+    kind: 'host_bound' | 'communication_bound' | 'copy_bound',
     time: number,
     phase: string | undefined,
     evidence: string[],
@@ -243,6 +245,7 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
   const findings = [
     finding('host_bound', late, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])]),
     finding('communication_bound', totals.exposed, 'GPU communication', communicationEvidence([rank])),
+    finding('copy_bound', totals.copies, copyPhase, copyEvidence([rank])),
   ]
     .filter(({ shareOfStep }) => shareOfStep >= shareToJudgeAlone)
     .sort((a, b) => b.shareOfStep - a.shareOfStep);
@@ -300,6 +303,21 @@ function hostEvidence(ranks: readonly GpuRank[]): string[] {
 
 const mostOf = <T>(sums: ReadonlyMap<string, T>, of: (sum: T) => number, count: number): [string, T][] =>
   [...sums].sort(([, a], [, b]) => of(b) - of(a)).slice(0, count);
+
+/** What is copied: the kinds with most time, their bytes and how fast they are. */
+function copyEvidence(ranks: readonly GpuRank[]): string[] {
+  const sums = new Map<string, { time: number; bytes: number; calls: number }>();
+  for (const { kind, total, bytes, count } of ranks.flatMap(({ copies }) => copies)) {
+    const sum = sums.get(kind) ?? { time: 0, bytes: 0, calls: 0 };
+    sums.set(kind, sum);
+    sum.time += total;
+    sum.bytes += bytes;
+    sum.calls += count;
+  }
+  return mostOf(sums, ({ time }) => time, 1).map(([kind, { time, bytes, calls }]) => {
+    return `most in ${calls} calls of ${kind}, at ${(bytes / Math.max(1, time)).toFixed(1)} GB/s`;
+  });
+}
 
 /** Exposed communication by group, against the group's fastest collective. */
 function communicationEvidence(ranks: readonly GpuRank[]): string[] {

@@ -15,6 +15,7 @@ const none: RuleShares = {
   tensor_cores: { share: 0, saves: undefined },
   host_late: { share: 0.1, saves: 0 },
   launches: { share: 0.1, saves: 0 },
+  copies: { share: 0.1, saves: 0 },
 };
 
 test('no rule fires at its threshold, and each fires beyond it', () => {

@@ -3,10 +3,11 @@
 //   rule             fires, on the mean of a rank's steps                                        saves
 //   data_loader      the host is in a data loader for over 5 % (TensorBoard plugin)              the time in which the GPU idles meanwhile
 //   communication    communication behind no kernel takes over 10 % (TensorBoard plugin)         exposed communication
-//   low_utilisation  a device is busy for under 50 % (TensorBoard plugin)                        unknown
+//   low_utilisation  kernels run for under 50 %, and it idles for most of the rest (plugin)      unknown
 //   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin)     unknown
 //   host_late        the GPU idles for over 10 % for a host that is in no data loader            that time
 //   launches         it idles for over 10 % between launches and their kernels                   that time
+//   copies           copies and sets behind no kernel take over 10 %                             that time
 //
 // Communication kernels also spin for ranks that are late, which is no communication. The rank that waits least shows how much of it is: of several ranks,
 // `communication` fires for all or for none, by the smallest share.
@@ -18,7 +19,15 @@ import type { RankWork } from './device-work.ts';
 import type { GpuRank } from './gpu-summary.ts';
 import { dataLoaderName, pluginSteps } from './plugin-compatible.ts';
 
-export const recommendationRules = ['data_loader', 'communication', 'low_utilisation', 'tensor_cores', 'host_late', 'launches'] as const;
+export const recommendationRules = [
+  'data_loader',
+  'communication',
+  'low_utilisation',
+  'tensor_cores',
+  'host_late',
+  'launches',
+  'copies',
+] as const;
 export type RecommendationRule = (typeof recommendationRules)[number];
 
 export interface Recommendation {
@@ -39,7 +48,7 @@ const leastOf = (ranks: readonly { readonly shares: RuleShares }[]): RuleShares 
   ranks.reduce((least, one) => (one.shares.communication.share < least.shares.communication.share ? one : least)).shares;
 
 const thresholds: Readonly<Record<RecommendationRule, number>> = {
-  ...{ data_loader: 0.05, communication: 0.1, low_utilisation: 0.5, tensor_cores: 0, host_late: 0.1, launches: 0.1 },
+  ...{ data_loader: 0.05, communication: 0.1, low_utilisation: 0.5, tensor_cores: 0, host_late: 0.1, launches: 0.1, copies: 0.1 },
 };
 
 const advice: Readonly<Record<RecommendationRule, string>> = {
@@ -50,6 +59,8 @@ const advice: Readonly<Record<RecommendationRule, string>> = {
   host_late:
     'launch earlier: compile the model or capture CUDA graphs, and take synchronisation and other work of the host out of the step',
   launches: 'launch less often: fuse small kernels, compile the model or capture CUDA graphs',
+  copies:
+    'copy behind compute: from pinned memory (pin_memory), ahead, with non_blocking on a stream of its own; or keep the data on the GPU',
 };
 
 const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> = {
@@ -59,6 +70,7 @@ const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> 
   tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
   host_late: (share) => `the GPU waits for its host for ${share} of the time`,
   launches: (share) => `the GPU idles between launches and kernels for ${share} of the time`,
+  copies: (share) => `the GPU does nothing but copy for ${share} of the time`,
 };
 
 /** The evidence in words: `the data loader takes 33.4 % of the step, over 5.0 %`. */
@@ -86,14 +98,18 @@ export function ruleShares(work: RankWork, { devices, idle, kernels, steps, step
     .reduce((sum, { time }) => sum + time, 0);
   const outside = Math.max(0, idle.byCause.hostLate - inLoader);
   const ofTotal = (time: number): number => (totals.length > 0 ? time / totals.length : 0);
+  const utilisation = Math.min(1, ...devices.map(({ utilisation: of }) => of));
+  // More work at a time helps a device that idles, not one that copies or communicates.
+  const isIdle = ofTotal(totals.idle) >= (1 - utilisation) / 2;
   const noCores = kernels.tensorCores === 0 && kernels.total > 0;
   return {
     data_loader: { share: shareOf('dataLoader'), saves: inLoader / count },
     communication: { share: shareOf('communication'), saves: totals.exposed / count },
-    low_utilisation: { share: Math.min(1, ...devices.map(({ utilisation }) => utilisation)), saves: undefined },
+    low_utilisation: { share: isIdle ? utilisation : 1, saves: undefined },
     tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
     host_late: { share: ofTotal(outside), saves: outside / count },
     launches: { share: ofTotal(idle.byCause.launch), saves: idle.byCause.launch / count },
+    copies: { share: ofTotal(totals.copies), saves: totals.copies / count },
   };
 }
 
