@@ -175,7 +175,12 @@ test('only calls that are shown are asked for; an old libcupti reports all', asy
 });
 
 test('C++ names are those of the source; what is none stays', async () => {
-  const names = ['_ZN2at6native4gemmIfLi4EEEvPT_', '_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE', '_Zbroken', 'gemm_kernel'];
+  const names = [
+    '_ZN2at6native4gemmIfLi4EEEvPT_',
+    '_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE',
+    '_Zbroken',
+    'gemm_kernel',
+  ];
   const rank = await record(scriptOf(...[...names, names[0]].map((name, at) => `kernel 1 2 0 7 ${at} ${name}`)));
   expect(await rank.end()).toBe(0);
   const { rows } = take(rank.path, rank.began);

@@ -29,8 +29,9 @@ describe('recordings of others', () => {
         .slice(2, path.includes('/kineto/') ? 4 : 3)
         .join('/'),
     );
-    const own = ['kineto/torch-reference', 'kineto/ddp-4rank', 'kineto/make_torch_reference.py', 'kineto/make_ddp_4rank.py', 'README.md'];
-    expect([...new Set(folders)].sort()).toEqual([...own, 'flight-recorder', 'store-v1', 'store-v2'].sort());
+    const recorded = ['torch-reference', 'ddp-4rank', 'gpu-jobs', 'make_torch_reference.py', 'make_ddp_4rank.py', 'make_gpu_jobs.py'];
+    const own = recorded.map((name) => `kineto/${name}`);
+    expect([...new Set(folders)].sort()).toEqual([...own, 'README.md', 'flight-recorder', 'store-v1', 'store-v2'].sort());
   });
 
   test('each have a public original that test/recorded/README.md names', () => {

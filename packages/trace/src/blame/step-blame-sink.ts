@@ -76,8 +76,10 @@ export class StepBlameSink implements TraceSink {
   readonly #byIndex: (Process | undefined)[] = [];
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
-  /** Names of phases, each with its earliest place: the end of its step, and its place among the step's phases. */
-  readonly #phases = new Map<string, { end: number; place: number }>();
+  /** Names of phases, each with its earliest place: the end of its step, its place among the step's phases, and the one before it. */
+  readonly #phases = new Map<string, { end: number; place: number; after: string | undefined }>();
+  /** The first step with most phases. The first step of all may lack some: a loop is entered in its midst. */
+  #fullest: { readonly names: readonly string[]; readonly end: number } = { names: [], end: Number.POSITIVE_INFINITY };
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
@@ -264,21 +266,29 @@ export class StepBlameSink implements TraceSink {
 
   #learn(phases: ReadonlyMap<string, number>, end: number): void {
     let place = 0;
+    let after: string | undefined;
     for (const name of phases.keys()) {
       const known = this.#phases.get(name);
       if (known === undefined) {
-        if (this.#phases.size < limits.blamePhasesMax) this.#phases.set(name, { end, place });
-      } else if (end < known.end) {
-        known.end = end;
-        known.place = place;
-      }
+        if (this.#phases.size < limits.blamePhasesMax) this.#phases.set(name, { end, place, after });
+      } else if (end < known.end) Object.assign(known, { end, place, after });
+      after = name;
       place++;
     }
+    const { names, end: first } = this.#fullest;
+    if (phases.size > names.length || (phases.size === names.length && end < first)) this.#fullest = { names: [...phases.keys()], end };
   }
 
-  /** In order of first appearance on any rank. */
+  /** In the order of the step with most phases; others behind the one that they follow in their own step. */
   get #phaseNames(): string[] {
-    return [...this.#phases].sort(([, a], [, b]) => a.end - b.end || a.place - b.place).map(([name]) => name);
+    const ordered = this.#fullest.names.filter((name) => this.#phases.has(name));
+    const known = new Set(ordered);
+    const others = [...this.#phases].filter(([name]) => !known.has(name)).sort(([, a], [, b]) => a.end - b.end || a.place - b.place);
+    for (const [name, { after }] of others) {
+      const before = after === undefined ? -1 : ordered.indexOf(after);
+      ordered.splice(before < 0 ? ordered.length : before + 1, 0, name);
+    }
+    return ordered;
   }
 
   /** Time in phases that wait. */

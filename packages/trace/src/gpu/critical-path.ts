@@ -487,7 +487,8 @@ export class RankPath {
       const at = lastUpTo(ends, host.columns.end[call] as number);
       const row = byEnd[at];
       if (row === undefined || !this.has(row) || (ends[at] as number) <= (host.columns.start[call] as number)) continue;
-      this.#add('sync', this.#nodeOf(row) + 1, 2 * call + 1, 0);
+      // From the end of the work on, the call is the host's.
+      this.#add('sync', this.#nodeOf(row) + 1, 2 * call + 1);
     }
   }
 
@@ -522,8 +523,8 @@ export class RankPath {
 
   #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {
     if (kind === 'gap' || kind === 'launch') return kind;
-    if (kind === 'sync' || (kind === 'dependency' && weight === 0)) return 'none';
-    if (kind === 'op' || kind === 'dependency') return 'cpu';
+    if (weight === 0 && (kind === 'sync' || kind === 'dependency')) return 'none';
+    if (kind !== 'kernel') return 'cpu';
     return this.#work.work.columns.class[this.#workOf(from >> 1)] === classOf.communication ? 'communication' : 'compute';
   }
 

@@ -151,7 +151,7 @@ const cases: readonly Case[] = [
     ],
     shares: [[100, 50, 0, 0, 50, 0]],
     idle: {},
-    verdict: 'balanced',
+    verdict: 'copy_bound',
   },
   {
     name: 'kernels that lie in each other on one stream',
