@@ -69,6 +69,23 @@ test("windows of torch.profiler are part of the rank, on its clock: their ops li
   expect(stdout).toContain('1 of 1 ranks on 1 host');
 });
 
+test('waits for a device are a phase of their own, in the midst of the forward pass, too', async (context) => {
+  const python = pythonWith(context, 'torch');
+  run(python, ['-I', program('waiting_rank.py')], 'waiting', {});
+  const { events } = await readRun(join(directory, 'waiting', 'waiting'), 'waiting');
+  const steps = events.filter(({ kind }) => kind === 'step').slice(1);
+  expect(steps).toHaveLength(5);
+  for (const { length, phases } of steps) {
+    const of = (name: string): number => (phases?.get(name) ?? 0) / 1e6;
+    expect([...(phases?.keys() ?? [])]).toEqual(['synchronize', 'forward', 'backward', 'optimizer']);
+    expect(of('synchronize')).toBeGreaterThan(39);
+    expect(of('forward')).toBeGreaterThan(14.5);
+    const named = [...(phases?.values() ?? [])].reduce((sum, time) => sum + time, 0);
+    expect(named).toBeLessThanOrEqual(length);
+    expect(named).toBeGreaterThan(0.95 * length);
+  }
+});
+
 test.for(['lightning', 'transformers'])('the callback of %s: a step a step, its phases, and what it logs', async (trainer, context) => {
   const python = pythonWith(context, trainer);
   run(python, ['-I', program('trainer_rank.py')], trainer, { STEPS: '20', TRAINER: trainer });

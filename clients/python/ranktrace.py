@@ -887,8 +887,8 @@ class _Rows:
         self._recorded["collective" if span.op is not None else "span"] += 1
         self._spans_since_step += 1
         outer = self._phases.setdefault(span.thread.number, [])
-        # A span ends after all that it encloses.
-        while outer and outer[-1][0] >= start:
+        # A span ends after all that it encloses; a part of the forward pass comes after the wait behind it.
+        while outer and outer[-1][0] >= start and sum(outer[-1][:2]) <= start + length:
             outer.pop()
         if len(outer) < _ROWS_MAX:
             outer.append((start, length, str(span.name)))
@@ -2360,7 +2360,8 @@ class _Pinger:
 
 _is_instrumented = False
 _first_optimizer = None
-_mark = threading.local()  # when the forward pass may have begun, by thread
+_mark = threading.local()  # by thread: when the forward pass may have begun, and its parts before waits for a device
+_WAIT_NS = 50_000  # a call that may wait for a device and takes so long has waited
 
 
 def _learn_torch():
@@ -2389,14 +2390,14 @@ _NoSpan = _Nothing()
 
 
 def instrument_torch():
-    """Steps by the optimizer, and phases by PyTorch's own calls: `data`, `forward`, `backward`, `optimizer`, and collectives. Once a process."""
+    """Steps by the optimizer; phases by PyTorch's own calls: `data`, `forward`, `backward`, `optimizer`, `synchronize`; and collectives. Once a process."""
     global _is_instrumented
     torch = sys.modules.get("torch")
     if _is_instrumented or torch is None:
         return
     _is_instrumented = True
     _learn_torch()
-    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, trace_collectives):
+    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, _hook_device_waits, trace_collectives):
         try:
             part()
         except Exception as error:
@@ -2421,7 +2422,7 @@ def _hook_optimizers():
         if any(callable(one) for one in (*args, *kwargs.values())):
             # A closure has the passes in it, as Lightning's: what follows them is the optimizer's own work.
             if getattr(_mark, "time", None) is None:
-                _mark.time = _now()
+                _set_mark(_now())
             return
         span = _running._begin(_Span("optimizer"))
         if span is not None:
@@ -2442,7 +2443,7 @@ def _hook_optimizers():
             _first_optimizer = weakref.ref(optimizer)
         if _first_optimizer() is optimizer and not profile._counts_steps:
             profile._end_step()
-        _mark.time = _now()
+        _set_mark(_now())
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
@@ -2465,7 +2466,7 @@ def _hook_data_loaders():
         finally:
             if span is not None:
                 _end(span)
-                _mark.time = span.end
+                _set_mark(span.end)
 
     dataloader._BaseDataLoaderIter.__next__ = next_batch
 
@@ -2489,20 +2490,73 @@ def _hook_backward():
         finally:
             if span is not None:
                 _end(span)
-                _mark.time = span.end
+                _set_mark(span.end)
 
     torch.autograd.backward = backward
 
 
+def _hook_device_waits():
+    """Calls that wait for a device: where the host runs ahead of it, the time of a step is in them, and is nobody's work."""
+    import torch
+
+    if not (torch.version.cuda or getattr(torch.version, "hip", None)):
+        return
+    reading = ("item", "tolist", "cpu", "__bool__", "__float__", "__int__", "__index__")
+    for owner, names in ((torch.Tensor, reading), (torch.cuda, ("synchronize",)), (torch.cuda.Event, ("synchronize",)), (torch.cuda.Stream, ("synchronize",))):
+        for name in names:
+            original = getattr(owner, name, None)
+            if callable(original):
+                setattr(owner, name, _waiting(original))
+
+
+def _waiting(original):
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        profile = _running
+        if profile is None:
+            return original(*args, **kwargs)
+        began = _now()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            ended = _now()
+            if ended - began >= _WAIT_NS:
+                _add_wait(profile, began, ended)
+
+    return call
+
+
+def _add_wait(profile, began, ended):
+    thread = _thread_of(profile)
+    if thread is None or len(profile._events) >= _EVENTS_MAX:
+        return
+    mark = getattr(_mark, "time", None)
+    if mark is not None and not thread.stack:
+        # What is before and behind it is one phase, whose name comes with its end.
+        if len(_mark.parts) < _PHASES_MAX:
+            _mark.parts.append((mark, began))
+        _mark.time = ended
+    _add_phase(profile, thread, "synchronize", began, ended)
+
+
+def _set_mark(time):
+    _mark.time, _mark.parts = time, []
+
+
 def _add_since_mark(profile, name):
-    """A phase from the end of the one before to now, unless something is open that encloses it."""
+    """A phase from the end of the one before to now, without waits for a device, unless something is open that encloses it."""
     began = getattr(_mark, "time", None)
     _mark.time = None
     thread = _thread_of(profile)
     if began is None or thread is None or thread.stack or len(profile._events) >= _EVENTS_MAX:
         return
+    for start, end in (*_mark.parts, (began, _now())):
+        _add_phase(profile, thread, name, start, end)
+
+
+def _add_phase(profile, thread, name, start, end):
     span = _Span(name)
-    span.thread, span.start, span.end = thread, began, _now()
+    span.thread, span.start, span.end = thread, start, end
     profile._events.append(span)
 
 

@@ -11,6 +11,7 @@
 import { isWaitingRole } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { ranksText } from '../model/ranks-text.ts';
+import { median } from '../model/robust.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
@@ -231,9 +232,14 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   const total = breakdown.reduce((sum, { step }) => sum + step, 0);
   const unmatched = breakdown.reduce((sum, { unmatched: time }) => sum + time, 0);
   if (total > 0 && unmatched > unmatchedShareMax * total) {
-    why.push(
-      `${Math.round((100 * unmatched) / total)} % of the time is waiting for unknown ranks: their parts of the collectives are missing`,
-    );
+    const share = `${Math.round((100 * unmatched) / total)} % of the time is waiting`;
+    const waits = window.phases.filter((_, phase) => roles[phase] === 'wait').map((phase) => `"${phase}"`);
+    if (basis === 'phases' && waits.length > 0) {
+      why.push(
+        `${share} in ${waits.join(', ')}, and lengths of phases do not show for whom: a capture, with collectives and kernels, does`,
+      );
+      why.push(...waitsLeast(breakdown));
+    } else why.push(`${share} for unknown ranks: their parts of the collectives are missing`);
   }
   // A device's rank without partners keeps its steps long, whatever else is mended.
   const alone = window.isCutByMeetings === true ? breakdown.filter((of) => of.unmatched > unmatchedOfRankMax * of.step) : [];
@@ -247,6 +253,20 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
     );
   }
   return why;
+}
+
+/** A rank waits least if it waits for at most this share of what the others do. */
+const waitsLeastMax = 0.7;
+
+/** The rank that the others may wait for. */
+function waitsLeast(breakdown: readonly RankBreakdown[]): string[] {
+  const [least, ...others] = breakdown.toSorted((a, b) => a.unmatched - b.unmatched);
+  if (least === undefined || others.length === 0) return [];
+  const usual = median(others.map(({ unmatched }) => unmatched));
+  const next = (others[0] as RankBreakdown).unmatched;
+  if (least.unmatched > waitsLeastMax * next) return [];
+  const [own, theirs] = [least.unmatched, usual].map((time) => `${ms(time).toFixed(1)} ms`);
+  return [`rank ${least.rank} waits least, ${own} a step, the others ${theirs} at the median: they may wait for it`];
 }
 
 /** Causes that take a share of the step without any rank lagging: data loading, copies, and the network. */

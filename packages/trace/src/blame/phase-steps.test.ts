@@ -54,6 +54,18 @@ it('finds it among two ranks, though their first step lacks the phase, as that o
   expect(blame.findings[0]?.costMsPerStep).toBeCloseTo((15 * 19) / 20);
 });
 
+it('blames nobody where ranks wait for their devices, and says who waits least', () => {
+  const [early, late] = ['synchronize 16, forward 1, backward 2', 'synchronize 1, forward 16, backward 2'];
+  const { verdict, findings } = blameOfPhases([early, late, early]);
+  expect(verdict).toBe('inconclusive');
+  expect(findings.flatMap(({ evidence }) => evidence)).toEqual([
+    '58 % of the time is waiting in "synchronize", and lengths of phases do not show for whom: a capture, with collectives and kernels, does',
+    'rank 1 waits least, 1.0 ms a step, the others 16.0 ms at the median: they may wait for it',
+  ]);
+  const even = blameOfPhases([early, early, early]);
+  expect(even.findings.flatMap(({ evidence }) => evidence)).toHaveLength(1);
+});
+
 it('is balanced where collectives are known, and inconclusive where ranks may wait inside of any phase', () => {
   const even = 'data 2, forward 5, all_reduce 1, optimizer 2';
   expect(blameOfPhases([even, even, even]).verdict).toBe('balanced');
