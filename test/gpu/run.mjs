@@ -3,15 +3,17 @@
 //
 //   records   kernels counted = launched · copies and sets · kernel times against CUDA's events · their clock against the host's
 //   cost      what recording adds to a launch, and to a step
-//   torch     PyTorch's own profiler beside it
+//   torch     PyTorch's own profiler beside it; and in its place: the same kernels, copies and sets
+//   nccl      two ranks that share the first GPU: NCCL's plugin sees each all-reduce, at the times of its kernel
 //
 // Names of parts as arguments leave out the others.
 
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { GpuRows, RingReader, rowKind } from '@ranktrace/gpu';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 const testing = join(repository, 'packages/gpu/native/testing');
@@ -20,13 +22,17 @@ const library = join(repository, `packages/gpu/dist/native/${process.platform}-$
 const folder = mkdtempSync(join(tmpdir(), 'ranktrace-check-gpu-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
-const parts = ['records', 'cost', 'torch'].filter((part) => process.argv.length === 2 || process.argv.includes(part));
+const plugin = join(library, '../libranktrace-nccl-profiler.so');
+const python = process.env.RANKTRACE_TORCH_PYTHON ?? 'python3';
+const parts = ['records', 'cost', 'torch', 'nccl'].filter((part) => process.argv.length === 2 || process.argv.includes(part));
 
 const eventsApartMax = 0.02;
 const clockApartMaxNs = 10_000;
 const callMoreMaxNs = 1000;
 const stepMoreMax = 0.01;
 const costTurns = 5;
+const pluginApartMaxNs = 20_000;
+const allReduces = 200;
 
 const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 const percent = (share) => `${(100 * share).toFixed(2)} %`;
@@ -114,13 +120,118 @@ function checkCost() {
   );
 }
 
+/** A program's last line as JSON, or why there is none. */
+function runPython(program, args, environment = {}) {
+  const path = join(repository, 'test/gpu', program);
+  const { status, stdout, stderr } = spawnSync(python, [path, ...args], { encoding: 'utf8', env: { ...process.env, ...environment } });
+  if (status === 0) return { said: JSON.parse(stdout.trim().split('\n').at(-1)) };
+  return { why: (stderr ?? '').trim().split('\n').at(-1) || `${python} cannot be run` };
+}
+
+/** All rows of a ring: kind, name, start and end on the monotonic clock, ns, and for collectives which of their two rows. */
+function rowsOf(path) {
+  const reader = new RingReader(path, 0n, process.getuid());
+  const rows = new GpuRows();
+  const found = [];
+  for (let more = true; more; ) {
+    more = reader.read(rows, true);
+    for (let row = 0; row < rows.length; row++) {
+      const [kind, detail, start, end] = [rows.kind[row], rows.detail[row], rows.start[row], rows.end[row]];
+      found.push({ kind, detail, start, end, name: reader.names.get(rows.name[row]) ?? '' });
+    }
+  }
+  const { dropped, droppedRecords, unknownRecords } = reader.state;
+  reader.close();
+  return { rows: found, lost: dropped + droppedRecords + unknownRecords };
+}
+
+/** A folder for rings, which are those that it holds in the end. */
+function ringFolder(name) {
+  const path = join(folder, name);
+  mkdirSync(path);
+  return {
+    path,
+    rings: (kind) =>
+      readdirSync(path)
+        .filter((file) => file.startsWith(`${kind}-`))
+        .map((file) => rowsOf(join(path, file))),
+  };
+}
+
+const kernelsBeside = 'PyTorch beside it: its own profiler sees its kernels';
+const kernelsInPlace = "PyTorch's kernels, copies and sets recorded in place of its profiler";
+
 function checkTorch() {
-  const what = 'PyTorch beside it: its own profiler sees its kernels';
-  const python = process.env.RANKTRACE_TORCH_PYTHON ?? 'python3';
-  const env = { ...process.env, CUDA_INJECTION64_PATH: library, RANKTRACE_GPU_DIR: folder };
-  const { status, stdout, stderr } = spawnSync(python, [join(repository, 'test/gpu/torch-kernels.py')], { encoding: 'utf8', env });
-  if (status !== 0) return notChecked(what, (stderr ?? '').trim().split('\n').at(-1) || `${python} cannot be run`);
-  checked(Number(stdout) >= 100, `${what}: ${stdout.trim()} of 100 at least`);
+  const beside = runPython('torch-kernels.py', [], { CUDA_INJECTION64_PATH: library, RANKTRACE_GPU_DIR: ringFolder('beside').path });
+  if (beside.why !== undefined) return notChecked(kernelsBeside, beside.why);
+  checked(beside.said >= 100, `${kernelsBeside}: ${beside.said} of 100 at least`);
+  const theirs = runPython('known-launches.py', ['torch']);
+  const place = ringFolder('in-place');
+  const forced = { RANKTRACE_GPU: 'force', CUDA_INJECTION64_PATH: library, RANKTRACE_GPU_DIR: place.path };
+  const ours = runPython('known-launches.py', ['plain'], forced);
+  const why = theirs.why ?? ours.why;
+  if (why !== undefined) return notChecked(kernelsInPlace, why);
+  const [ring = { rows: [], lost: 0 }] = place.rings('gpu');
+  const isWork = ({ kind }) => kind === rowKind.kernel || kind === rowKind.copy || kind === rowKind.set;
+  const inside = ring.rows.filter((row) => isWork(row) && row.start >= ours.said.began && row.end <= ours.said.ended);
+  const wanted = Object.values(theirs.said.counts).reduce((sum, count) => sum + count, 0);
+  checked(inside.length === wanted && ring.lost === 0, `${kernelsInPlace}: ${inside.length} of ${wanted}`);
+  const named = new Map();
+  for (const { kind, name } of inside) if (kind === rowKind.kernel) named.set(name, (named.get(name) ?? 0) + 1);
+  const different = [...named].filter(([name, count]) => theirs.said.counts[name] !== count);
+  checked(
+    different.length === 0,
+    `names of kernels and how often each ran: ${named.size - different.length} of ${named.size} as torch.profiler has them`,
+  );
+}
+
+async function checkNccl() {
+  const what = "NCCL's plugin sees each all-reduce of two ranks";
+  const place = ringFolder('nccl');
+  const common = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29599', COUNT: `${allReduces}`, RANKTRACE_GPU_DIR: place.path };
+  const recording = {
+    NCCL_PROFILER_PLUGIN: plugin,
+    RANKTRACE_NCCL_MASK: 'coll,p2p,kernel',
+    RANKTRACE_GPU: 'force',
+    CUDA_INJECTION64_PATH: library,
+  };
+  const ranks = [0, 1].map(
+    (rank) =>
+      new Promise((resolve) => {
+        const env = { ...process.env, ...common, ...recording, RANK: `${rank}`, LOCAL_RANK: `${rank}` };
+        const child = spawn(python, [join(repository, 'test/gpu/nccl-ranks.py')], { env });
+        const said = { stdout: '', stderr: '' };
+        for (const stream of ['stdout', 'stderr']) child[stream].on('data', (text) => (said[stream] += text));
+        child.on('error', () => resolve({ why: `${python} cannot be run` }));
+        child.on('close', (code) =>
+          resolve(
+            code === 0 ? { done: JSON.parse(said.stdout.trim().split('\n').at(-1)) } : { why: said.stderr.trim().split('\n').at(-1) },
+          ),
+        );
+      }),
+  );
+  const [first, second] = await Promise.all(ranks);
+  const why = first.why ?? second.why;
+  if (why !== undefined) return notChecked(what, why);
+  const ran = place.rings('nccl').map(({ rows }) => rows.filter(({ name, detail }) => name === 'AllReduce' && detail === 2));
+  const counts = ran.map(({ length }) => length);
+  checked(
+    counts.length === 2 && counts.every((count) => count === allReduces),
+    `${what} (NCCL ${first.done.nccl}): ${counts.join(' and ')} of ${allReduces}`,
+  );
+  const kernels = place.rings('gpu').map(({ rows }) => rows.filter(({ name }) => name.startsWith('ncclDevKernel_AllReduce')));
+  // Rings have their process's number: those of one process are at the same place.
+  const apart = ran.flatMap((rows, at) =>
+    rows.flatMap(({ start, end }, row) => {
+      const kernel = kernels[at]?.[row];
+      return kernel === undefined ? [] : [Math.abs(start - kernel.start), Math.abs(end - kernel.end)];
+    }),
+  );
+  const most = Math.max(...apart);
+  checked(
+    most <= pluginApartMaxNs,
+    `its times against those of the kernels: at most ${microseconds(most)} apart (≤ ${microseconds(pluginApartMaxNs)})`,
+  );
 }
 
 function checkKernels() {
@@ -138,3 +249,4 @@ function checkKernels() {
 
 if (parts.includes('records') || parts.includes('cost')) checkKernels();
 if (parts.includes('torch')) checkTorch();
+if (parts.includes('nccl')) await checkNccl();

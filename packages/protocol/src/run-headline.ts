@@ -21,9 +21,9 @@ const otherCauses: ReadonlySet<string> = new Set([
   ...['copy_bound', 'pipeline_bubble'],
 ]);
 
-/** A finding about single slow ranks, or an open alert about them. */
+/** A finding about single slow ranks that is worth a warning, or an open alert about them. */
 export const isStraggler = ({ kind, severity, cause }: DecidingFinding): boolean =>
-  kind === 'straggler' || (severity === 'alert' && cause === 'straggler');
+  (severity !== 'note' && kind === 'straggler') || (severity === 'alert' && cause === 'straggler');
 
 /** Whether it charges steps to something other than single ranks. A note is no verdict. */
 export const isSharedCause = ({ kind, severity, cause = kind }: DecidingFinding): boolean =>

@@ -4,7 +4,7 @@
 // Invariant: a finding states an observation in whole sentences, and one kind has at most `findingsPerKindMax` findings.
 
 import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
-import type { BlameFinding } from '../blame/blame.ts';
+import { type BlameFinding, mayBeVerdict } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import { costText, findingCostOf } from '../blame/fault-cost.ts';
@@ -279,7 +279,7 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
       const cost = findingCostOf(finding);
       const place = waiting.find(({ rank }) => ranks.includes(rank))?.worst ?? {};
       return {
-        severity: isShared && verdict !== kind ? 'note' : 'warning',
+        severity: verdict !== kind && (isShared || !mayBeVerdict(finding)) ? 'note' : 'warning',
         kind,
         text: [`${what}${when}${finding.costMsPerStep > 0 ? `: ${costText(cost)}` : ''}`, ...evidence.slice(0, 1)].join('. '),
         ranks,

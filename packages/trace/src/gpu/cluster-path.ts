@@ -10,13 +10,14 @@
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
 import { countBelow } from '../model/count-below.ts';
-import { edgeKindNumber, noBounds, nodesOf, type PathBound, type PathEdge, type PathSpan, pathBounds, RankPath } from './critical-path.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
+import { edgeKindNumber, noBounds, type PathBound, type PathEdge, type PathSpan, pathBounds } from './path-edges.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
+import { nodesOf, RankPath } from './rank-path.ts';
 import type { WorkNames } from './work-names.ts';
 
 export interface ClusterPathLine {

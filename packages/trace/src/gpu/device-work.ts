@@ -262,11 +262,11 @@ export class RankWork {
     for (let row = 0; row < this.work.length && at < length; row++) {
       if (classes[row] !== classOf.communication || transfer[row] !== 0) continue;
       const [from, to] = [start[row] as number, end[row] as number];
+      const apart = (of: number): number => Math.abs((columns.start[of] as number) - from);
       while (at < length && (columns.start[at] as number) < from - limits.gpuNcclApartNsMax) at++;
+      while (at + 1 < length && apart(at + 1) < apart(at)) at++;
       const isSame =
-        at < length &&
-        Math.abs((columns.start[at] as number) - from) <= limits.gpuNcclApartNsMax &&
-        Math.abs((columns.end[at] as number) - to) <= limits.gpuNcclApartNsMax;
+        at < length && apart(at) <= limits.gpuNcclApartNsMax && Math.abs((columns.end[at] as number) - to) <= limits.gpuNcclApartNsMax;
       if (isSame) transfer[row] = columns.transfer[at++] as number;
     }
   }

@@ -1,7 +1,7 @@
 // Device work of one rank, summed up as plain data for reports and pages. Times in ns.
 
 import type { ClusterPath } from './cluster-path.ts';
-import { type CriticalPath, criticalPath, type PathBound, pathBounds } from './critical-path.ts';
+import { type CriticalPath, criticalPath } from './critical-path.ts';
 import { type DeviceAnnotation, deviceAnnotations } from './device-annotations.ts';
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
@@ -11,6 +11,7 @@ import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTab
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type OpTable, opTable } from './op-table.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import { type PathBound, pathBounds } from './path-edges.ts';
 import type { PathSegments } from './path-segments.ts';
 import type { PathWorth } from './path-worth.ts';
 import { type Recommendation, type RuleShares, ruleShares } from './recommendations.ts';

@@ -46,6 +46,20 @@ export function holdersOf({ work, streams }: RankWork): Holders {
   return { before, ended, byEnd };
 }
 
+/** By row of a call: the row of its copy, of those that ran for most of their time while their own call went on. */
+export function copiesOfCalls(of: RankWork, isInside: (row: number) => boolean): ReadonlyMap<number, number> {
+  const { work, host } = of;
+  const { start, end, kind } = work.columns;
+  const copies = new Map<number, number>();
+  for (let row = 0; row < work.length; row++) {
+    const call = kind[row] === kindOf.copy && isInside(row) ? of.callOf(row) : -1;
+    if (call < 0) continue;
+    const [from, until] = [start[row] as number, end[row] as number];
+    if (Math.min(until, host.columns.end[call] as number) - from > (until - from) / 2) copies.set(call, row);
+  }
+  return copies;
+}
+
 export interface QueueLengths {
   /** By row of work: length of its stream's queue after its call, and after its start; -1: not known. */
   readonly atCall: Int32Array;

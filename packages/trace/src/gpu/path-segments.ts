@@ -6,8 +6,8 @@
 //
 // Invariant: lengths are those of the path's edges: together with what is left out they add up to the path.
 
-import type { PathBound } from './critical-path.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
+import type { PathBound } from './path-edges.ts';
 
 /** Times: trace, ns. */
 export interface PathSegment {

@@ -4,9 +4,10 @@
 //   rank 1   gemm ────┴► all are in ──► ends   a faster gemm on rank 1 alone gains no more than rank 0 allows
 
 import type { RankOfPath } from './cluster-path.ts';
-import { edgeKindNumber, type PathBound, pathBounds, type RankPath } from './critical-path.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
+import { edgeKindNumber, type PathBound, pathBounds } from './path-edges.ts';
 import type { PathGraph } from './path-graph.ts';
+import type { RankPath } from './rank-path.ts';
 import { type LaggedGraph, WhatIf } from './what-if.ts';
 import type { WorkNames } from './work-names.ts';
 

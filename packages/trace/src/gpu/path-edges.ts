@@ -1,0 +1,32 @@
+// Edges of a critical path, and the spans and work that they lie in.
+
+export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
+export type EdgeKind = (typeof edgeKinds)[number];
+/** Index into `edgeKinds`. */
+export const edgeKindNumber: Readonly<Record<EdgeKind, number>> = { op: 0, kernel: 1, launch: 2, gap: 3, dependency: 4, sync: 5 };
+
+/** The resource that bounds an edge of the path. */
+export const pathBounds = ['cpu', 'compute', 'communication', 'gap', 'launch', 'none'] as const;
+export type PathBound = (typeof pathBounds)[number];
+
+/** One edge of the path. */
+export interface PathEdge {
+  readonly kind: EdgeKind;
+  readonly bound: PathBound;
+  /** ns; below 0 where a clock error lets work begin before its call. */
+  readonly weight: number;
+  /** Number of the name of the span or work in which it lies, or which it leads to. */
+  readonly name: number;
+}
+
+/** The work or the span of the host that an edge lies in. */
+export interface PathSpan {
+  readonly isWork: boolean;
+  /** Tells spans of the host apart, −1 for work and for time between ops. */
+  readonly row: number;
+  readonly name: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export const noBounds = (): Record<PathBound, number> => ({ cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 });

@@ -1,0 +1,483 @@
+// One rank's part of a path's graph: the begins and ends of its ops, calls and device work, and what each waits for.
+//
+//   host      linear ┬─ addmm ┬─ launch ┬──┴──┴─ …  synchronize ─────┬
+//                    op       op        │launch                      │ sync
+//   stream 7                            └──► gemm ──── gap ──► gemm ─┘
+//
+// critical-path.ts has what each edge is, as HTA defines it; for a path by last arrivals there are more.
+
+import { hostKind, type PhaseSpan, type RankWork, type WorkStream } from './device-work.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import { waitingCall } from './idle-time.ts';
+import { classOf, kindOf } from './kernel-class.ts';
+import { type BlockedLaunch, blockedLaunches } from './launch-queue.ts';
+import { type EdgeKind, edgeKindNumber, edgeKinds, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
+import type { PathGraph } from './path-graph.ts';
+import {
+  copiesOfCalls,
+  EventWaits,
+  type Holders,
+  holdersOf,
+  lastUpTo,
+  noHolders,
+  type QueueLengths,
+  queueLengths,
+} from './path-reasons.ts';
+import { threadTurns, walkNested } from './thread-turns.ts';
+
+/** Names of which HTA takes the only thread that has one for the forward's and the backward's. */
+const forwardName = /forward/;
+const backwardName = /autograd/;
+
+/** Calls that wait for the device: their own length is the device's. */
+const blockingCalls: ReadonlySet<string> = new Set([
+  ...['cudaDeviceSynchronize', 'cudaStreamSynchronize', 'cudaEventQuery', 'cudaEventSynchronize', 'cudaMemcpy'],
+]);
+
+const isBlockingCall = (name: string): boolean => blockingCalls.has(name);
+
+/** Number of nodes that a rank may have: the last two are the begin and the end of the stretch. */
+export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 2;
+
+export interface RankPathOptions {
+  /** Node number of the rank's first node; default 0. */
+  readonly base?: number;
+  /** By row of work: when the last rank came into its collective; NaN for all other work. Default: kernels count with their length. */
+  readonly lastIn?: Float64Array;
+  /**
+   * Adds edges that HTA leaves out, for a path by last arrivals: from every launch to its work, between work of a stream however long the gap, and for
+   * the time before, between and after the outermost ops of threads that launch; where two of these take turns, as forward and backward do, one waits
+   * for the other. Default false.
+   */
+  readonly isComplete?: boolean;
+}
+
+/** The edges of one rank. Nodes: 2 × row for the begin, and the next for the end; rows of the host first, then rows of work. */
+export class RankPath {
+  readonly #graph: PathGraph;
+  readonly #work: RankWork;
+  readonly #hosts: number;
+  readonly #works: number;
+  readonly #hostStart: Float64Array;
+  readonly #hostEnd: Float64Array;
+  readonly #workStart: Float64Array;
+  readonly #workEnd: Float64Array;
+  readonly #base: number;
+  readonly #lastIn: Float64Array | undefined;
+  /** The threads whose pauses count. */
+  readonly #pausing: ReadonlySet<number>;
+  readonly #inside: Uint8Array;
+  readonly #begin: number;
+  readonly #end: number;
+  readonly #isComplete: boolean;
+  readonly #holders: Holders;
+  /** By row of a call: the row of the copy that it makes itself, as from memory that is not pinned: it lasts as long. */
+  readonly #copiedBy: ReadonlyMap<number, number>;
+  /** By row of its call: launches that waited for room in a queue. */
+  readonly #blocked: ReadonlyMap<number, BlockedLaunch>;
+  /** Edges of waits: several waits may be one edge. */
+  readonly #syncs = new Set<number>();
+
+  constructor(graph: PathGraph, work: RankWork, from: number, until: number, options: RankPathOptions = {}) {
+    const { base = 0, lastIn, isComplete = false } = options;
+    this.#graph = graph;
+    this.#work = work;
+    this.#hosts = work.host.length;
+    this.#works = work.work.length;
+    this.#hostStart = work.host.columns.start;
+    this.#hostEnd = work.host.columns.end;
+    this.#workStart = work.work.columns.start;
+    this.#workEnd = work.work.columns.end;
+    this.#base = base;
+    this.#lastIn = lastIn;
+    this.#begin = from;
+    this.#end = until;
+    this.#inside = this.#clip(from, until);
+    this.#pausing = isComplete ? this.#launchingThreads() : new Set();
+    this.#isComplete = isComplete;
+    this.#holders = isComplete ? holdersOf(work) : noHolders;
+    this.#copiedBy = isComplete ? copiesOfCalls(work, (row) => this.has(row)) : new Map();
+    this.#blocked = new Map(isComplete ? blockedLaunches(work).map((launch) => [launch.call, launch]) : []);
+    this.#addThreads();
+    this.#addStreams();
+    if (isComplete) this.#addWaits();
+  }
+
+  /** Time of a node of the graph. */
+  timeOf(node: number): number {
+    return this.#time(node - this.#base);
+  }
+
+  /** Whether a node of the graph is the begin or the end of device work. */
+  isWork(node: number): boolean {
+    const row = (node - this.#base) >> 1;
+    return row >= this.#hosts && row < this.#hosts + this.#works;
+  }
+
+  /** Whether a node of the graph is the begin of the stretch. */
+  isBegin(node: number): boolean {
+    return node - this.#base === 2 * (this.#hosts + this.#works);
+  }
+
+  /** Whether the stretch may end with a node of the graph: with device work, or with the host. */
+  isEnd(node: number): boolean {
+    return this.isWork(node) || node - this.#base === 2 * (this.#hosts + this.#works) + 1;
+  }
+
+  /** Whether the work in `row` is in the graph. */
+  has(row: number): boolean {
+    return this.#inside[this.#hosts + row] === 1;
+  }
+
+  /** The node at which the work in `row` begins; the next one is its end. */
+  nodeOf(row: number): number {
+    return this.#base + 2 * (this.#hosts + row);
+  }
+
+  /** The begin of each call and of the work that it launched, as nodes of the graph; without work for which an earlier stretch's held the stream. */
+  launches(): (readonly [number, number])[] {
+    const pairs: (readonly [number, number])[] = [];
+    for (let row = 0; row < this.#work.work.length; row++) {
+      const call = this.#work.callOf(row);
+      if (call < 0 || this.#inside[call] !== 1 || !this.has(row) || this.#work.work.columns.kind[row] === kindOf.sync) continue;
+      const before = this.#holders.before[row] ?? -1;
+      if (before >= 0 && !this.has(before) && (this.#work.work.columns.end[before] as number) > this.timeOf(this.#base + 2 * call))
+        continue;
+      pairs.push([this.#base + 2 * call, this.nodeOf(row)]);
+    }
+    return pairs;
+  }
+
+  /** An edge of the graph that begins in this rank. */
+  edgeOf(edge: number): PathEdge {
+    const { kind: number, from, to, weight } = this.#graph.edge(edge);
+    const kind = edgeKinds[number] as EdgeKind;
+    return {
+      kind,
+      bound: this.#boundOf(kind, from - this.#base, weight),
+      weight,
+      name: this.#nameOf(kind, from - this.#base, to - this.#base),
+    };
+  }
+
+  /** The bound of an edge of the graph that begins in this rank. */
+  boundOf(edge: number): PathBound {
+    const graph = this.#graph;
+    const kind = edgeKinds[graph.kindOf(edge)] as EdgeKind;
+    return this.#boundOf(kind, graph.nodeAt(graph.fromOf(edge)) - this.#base, graph.weightOf(edge));
+  }
+
+  /** The name of an edge of the graph that begins in this rank. */
+  nameOf(edge: number): number {
+    const graph = this.#graph;
+    const [from, to] = [graph.nodeAt(graph.fromOf(edge)), graph.nodeAt(graph.toOf(edge))];
+    return this.#nameOf(edgeKinds[graph.kindOf(edge)] as EdgeKind, from - this.#base, to - this.#base);
+  }
+
+  /** The phase in which the host was for most of a pause between its outermost ops; undefined for any other edge, too. */
+  phaseOf(edge: number): PhaseSpan | undefined {
+    const { kind, from, to } = this.#graph.edge(edge);
+    return kind === edgeKindNumber.dependency ? this.#work.phaseDuring(this.timeOf(from), this.timeOf(to)) : undefined;
+  }
+
+  /** Whether an edge is the pause behind the last op of a thread. */
+  isLast(edge: number): boolean {
+    return this.#graph.edge(edge).to - this.#base === 2 * (this.#hosts + this.#works) + 1;
+  }
+
+  /** The work of a device in which an edge lies, or which it leads to; on the host, the outermost op or annotation around the edge. */
+  spanOf(edge: number): PathSpan {
+    const { kind: number, from, to } = this.#graph.edge(edge);
+    const kind = edgeKinds[number] as EdgeKind;
+    const inner = this.#rowOf(kind, from - this.#base, to - this.#base);
+    const { host, work, links } = this.#work;
+    const isWork = inner >= this.#hosts;
+    const { columns } = isWork ? work : host;
+    const row = isWork ? inner - this.#hosts : (links.topOp[inner] || links.topAnnotation[inner] || inner + 1) - 1;
+    return {
+      isWork,
+      row: isWork || kind === 'dependency' ? -1 : row,
+      name: columns.name[row] as number,
+      start: columns.start[row] as number,
+      end: columns.end[row] as number,
+    };
+  }
+
+  #launchingThreads(): ReadonlySet<number> {
+    const { work, host } = this.#work;
+    const threads = new Set<number>();
+    for (let row = 0; row < work.length; row++) {
+      const call = this.#work.callOf(row);
+      if (call >= 0 && this.has(row)) threads.add(host.columns.thread[call] as number);
+    }
+    return threads;
+  }
+
+  /** By row: whether a host span or the work begins, or was launched, inside; without events of no length. */
+  #clip(from: number, until: number): Uint8Array {
+    const { host, work, names } = this.#work;
+    const inside = new Uint8Array(this.#hosts + work.length);
+    for (let row = 0; row < host.length; row++) {
+      const start = host.columns.start[row] as number;
+      if (start >= from && start <= until && (host.columns.end[row] as number) > start) inside[row] = 1;
+    }
+    const wait = names.index('Stream Wait Event');
+    // HTA links a call to one piece of work alone: the last of a graph's.
+    const taken = new Uint8Array(this.#work.htaCompatible ? host.length : 0);
+    for (let row = work.length - 1; row >= 0; row--) {
+      const call = this.#work.callOf(row);
+      const isLaunched = call >= 0 && inside[call] === 1 && taken[call] !== 1;
+      if (isLaunched || work.columns.name[row] === wait) inside[this.#hosts + row] = 1;
+      if (call >= 0) taken[call] = 1;
+    }
+    return inside;
+  }
+
+  #time(node: number): number {
+    const row = node >> 1;
+    const isEnd = (node & 1) === 1;
+    if (row < this.#hosts) return (isEnd ? this.#hostEnd[row] : this.#hostStart[row]) as number;
+    const at = row - this.#hosts;
+    if (at === this.#works) return isEnd ? this.#end : this.#begin;
+    return (isEnd ? this.#workEnd[at] : this.#workStart[at]) as number;
+  }
+
+  /** Nodes are this rank's own, without the base. */
+  #add(kind: EdgeKind, from: number, to: number, weight = this.#time(to) - this.#time(from)): void {
+    if (kind === 'sync') {
+      const key = from * 2 ** 26 + to;
+      if (this.#syncs.has(key)) return;
+      this.#syncs.add(key);
+    }
+    this.#graph.add(edgeKindNumber[kind], this.#base + from, this.#base + to, weight);
+  }
+
+  #addThreads(): void {
+    const { host } = this.#work;
+    const threads = new Map<number, number[]>();
+    for (let row = 0; row < host.length; row++) {
+      if (this.#inside[row] !== 1) continue;
+      const thread = host.columns.thread[row] as number;
+      const rows = threads.get(thread) ?? [];
+      threads.set(thread, rows);
+      rows.push(row);
+    }
+    const [forward, backward] = this.#isComplete ? [-1, -1] : [this.#onlyThread(forwardName), this.#onlyThread(backwardName)];
+    if (forward >= 0 && backward >= 0 && forward !== backward) {
+      const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
+      threads.delete(backward);
+      threads.set(
+        forward,
+        both.sort((a, b) => a - b),
+      );
+    }
+    const launching = [...threads].filter(([thread]) => this.#pausing.has(thread)).map(([, rows]) => rows);
+    const turns = threadTurns(host, launching, this.#begin);
+    let last = -1;
+    for (const [thread, rows] of threads) {
+      const end = this.#addThread(rows, this.#pausing.has(thread), turns);
+      if (this.#pausing.has(thread) && end >= 0 && (last < 0 || this.#time(end) > this.#time(last))) last = end;
+    }
+    // The thread that goes on longest makes the step's end.
+    if (last >= 0 && this.#time(last) < this.#end) this.#add('dependency', last, 2 * (this.#hosts + this.#works) + 1);
+  }
+
+  /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
+  #onlyThread(pattern: RegExp): number {
+    const { host, names } = this.#work;
+    const isNamed = names.matching(pattern);
+    let only = -1;
+    for (let row = 0; row < host.length; row++) {
+      const { name, kind, thread } = host.columns;
+      if (this.#inside[row] !== 1 || kind[row] === hostKind.call || kind[row] === hostKind.module) continue;
+      if (isNamed[name[row] as number] !== 1 || thread[row] === only) continue;
+      if (only >= 0) return -1;
+      only = thread[row] as number;
+    }
+    return only;
+  }
+
+  /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. Returns the end of its last outermost one, -1 for none. */
+  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): number {
+    const { host, names } = this.#work;
+    let last = -1;
+    const begin = 2 * (this.#hosts + this.#works);
+    let lastTop = hasPauses ? begin : -1;
+    let depth = 0;
+    const { kind, name } = host.columns;
+    const isBlocking = names.matching(isBlockingCall);
+    const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
+    const enter = (row: number): void => {
+      if (!isNode(row)) return;
+      const other = depth === 0 ? turns.get(row) : undefined;
+      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row, hasPauses && other === undefined ? undefined : 0);
+      if (other !== undefined) this.#add('dependency', 2 * other + 1, 2 * row);
+      depth++;
+      if (last >= 0) this.#add('op', last, 2 * row);
+      last = 2 * row;
+    };
+    const leave = (row: number): void => {
+      if (!isNode(row)) return;
+      depth--;
+      const end = 2 * row + 1;
+      if (last >= 0) this.#addEnd(row, last, isBlocking[name[row] as number] === 1);
+      last = depth === 0 ? -1 : end;
+      if (depth === 0) lastTop = end;
+    };
+    walkNested(rows, host.columns, enter, leave);
+    return lastTop === begin ? -1 : lastTop;
+  }
+
+  /** The edge to the end of an op or call: its own time, or none of it where it waited for a device. */
+  #addEnd(row: number, from: number, isBlocking: boolean): void {
+    const blocked = this.#blocked.get(row);
+    // Work of an earlier stretch has no node: the time for which it held the call is its own.
+    if (blocked !== undefined && !this.has(blocked.room)) this.#add('kernel', from, 2 * row + 1);
+    else this.#add('op', from, 2 * row + 1, isBlocking || this.#copiedBy.has(row) || blocked !== undefined ? 0 : undefined);
+  }
+
+  #addStreams(): void {
+    const { work, names, streams } = this.#work;
+    const { columns } = work;
+    const queue = this.#isComplete ? undefined : queueLengths(this.#work);
+    const rows: number[] = [];
+    for (let row = 0; row < work.length; row++) {
+      const onHost = (streams[columns.stream[row] as number] as WorkStream).stream < 0;
+      const text = columns.kind[row] === kindOf.sync ? names.text(columns.name[row] as number) : '';
+      if (this.#inside[this.#hosts + row] === 1 && (!onHost || text === 'Event Sync' || text === 'Context Sync')) rows.push(row);
+    }
+    // A wait counts when it ends: the work that it waits for may begin after it.
+    const placeOf = (row: number): number => (columns.kind[row] === kindOf.sync ? columns.end[row] : columns.start[row]) as number;
+    rows.sort((a, b) => placeOf(a) - placeOf(b) || a - b);
+    let events: EventWaits | undefined;
+    /** Row of the last work on each stream. */
+    const last = new Map<number, number>();
+    /** By row of work: the row of the work that it waits for. */
+    const waitsFor = new Map<number, number>();
+    for (const row of rows) {
+      if (columns.kind[row] === kindOf.sync) {
+        events ??= new EventWaits(this.#work);
+        this.#addSync(row, last, waitsFor, events);
+      } else this.#addKernel(row, last, waitsFor, queue);
+    }
+  }
+
+  #nodeOf(row: number): number {
+    return 2 * (this.#hosts + row);
+  }
+
+  /** Time of a kernel's own work: in a collective, from the moment on at which the last rank came in. */
+  #lengthOf(row: number): number {
+    const { start, end } = this.#work.work.columns;
+    const lastIn = this.#lastIn?.[row] ?? Number.NaN;
+    return (end[row] as number) - (lastIn > (start[row] as number) ? Math.min(lastIn, end[row] as number) : (start[row] as number));
+  }
+
+  #addSync(row: number, last: ReadonlyMap<number, number>, waitsFor: Map<number, number>, events: EventWaits): void {
+    const { work, names } = this.#work;
+    const call = this.#work.callOf(row);
+    if (call < 0 || this.#inside[call] !== 1) return;
+    const name = names.text(work.columns.name[row] as number);
+    if (name === 'Stream Sync' || name === 'Context Sync') {
+      const stream = work.columns.stream[row] as number;
+      const ended = name === 'Context Sync' ? [...last.values()] : [last.get(stream)];
+      for (const before of ended) if (before !== undefined) this.#add('sync', this.#nodeOf(before) + 1, 2 * call + 1, 0);
+      return;
+    }
+    const source = events.sourceOf(row);
+    if (source < 0) return;
+    if (name === 'Stream Wait Event') {
+      const next = events.nextAfter(call, work.columns.stream[row] as number);
+      if (next >= 0) waitsFor.set(next, source);
+    } else if (this.#inside[this.#hosts + source] === 1) this.#add('sync', this.#nodeOf(source) + 1, 2 * call + 1, 0);
+  }
+
+  #addKernel(row: number, last: Map<number, number>, waitsFor: ReadonlyMap<number, number>, queue: QueueLengths | undefined): void {
+    const { work } = this.#work;
+    const node = this.#nodeOf(row);
+    const stream = work.columns.stream[row] as number;
+    this.#add('kernel', node, node + 1, this.#lengthOf(row));
+    const source = waitsFor.get(row);
+    const isWaiting = source !== undefined && this.#inside[this.#hosts + source] === 1;
+    const sourceEnd = isWaiting ? (work.columns.end[source] as number) : Number.NEGATIVE_INFINITY;
+    if (isWaiting) this.#add('sync', this.#nodeOf(source) + 1, node, 0);
+    const call = this.#work.callOf(row);
+    const before = last.get(stream);
+    if (queue === undefined) this.#addHolders(row, call, before);
+    else this.#addHtaHolder(row, call, before, sourceEnd, queue);
+    last.set(stream, row);
+  }
+
+  /** Calls that wait for a device end with the work that ended last during them, those that copy as their copy goes on, and launches with room. */
+  #addWaits(): void {
+    for (const [call, row] of this.#copiedBy) this.#add('kernel', this.#nodeOf(row), 2 * call + 1);
+    for (const { call, room } of this.#blocked.values())
+      if (this.#inside[call] === 1 && this.has(room)) this.#add('sync', this.#nodeOf(room), 2 * call + 1, 0);
+    const { host, work, names } = this.#work;
+    const { byEnd } = this.#holders;
+    const ends = Float64Array.from(byEnd, (row) => work.columns.end[row] as number);
+    const isWaiting = names.matching(waitingCall);
+    for (let call = 0; call < host.length; call++) {
+      if (this.#inside[call] !== 1 || isWaiting[host.columns.name[call] as number] !== 1) continue;
+      const at = lastUpTo(ends, host.columns.end[call] as number);
+      const row = byEnd[at];
+      if (row === undefined || !this.has(row) || (ends[at] as number) <= (host.columns.start[call] as number)) continue;
+      // From the end of the work on, the call is the host's.
+      this.#add('sync', this.#nodeOf(row) + 1, 2 * call + 1);
+    }
+  }
+
+  /** HTA's reason why work begins when it does: its launch, or the work before it. */
+  #addHtaHolder(row: number, call: number, before: number | undefined, sourceEnd: number, { atCall, atStart }: QueueLengths): void {
+    const { work, host } = this.#work;
+    const called = host.columns.start[call] as number;
+    const lastEnd = before === undefined ? Number.NEGATIVE_INFINITY : (work.columns.end[before] as number);
+    if (atCall[row] === 1 && atStart[row] === 0 && lastEnd < called && sourceEnd < called) {
+      if (this.#inside[call] === 1) this.#add('launch', 2 * call, this.#nodeOf(row));
+    } else if (before !== undefined && sourceEnd < lastEnd && (work.columns.start[row] as number) - lastEnd <= limits.gpuPathGapNsMax) {
+      this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
+    }
+  }
+
+  /** All that may have held back work: its launch, the work before it on its stream, and the work that ended just before it began. */
+  #addHolders(row: number, call: number, before: number | undefined): void {
+    const { work, host } = this.#work;
+    const { start, end } = work.columns;
+    const called = host.columns.start[call] as number;
+    if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
+    const earlier = this.#holders.before[row] as number;
+    // Work of an earlier stretch may have held it back: then the path begins here.
+    const isLaunched = this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called);
+    if (isLaunched) this.#add('launch', 2 * call, this.#nodeOf(row));
+    const ended = this.#holders.ended[row] as number;
+    if (ended < 0 || ended === before || !this.has(ended) || (end[ended] as number) <= called) return;
+    // Traces mostly lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
+    const isNext = (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
+    if (isNext || (before === undefined && !isLaunched)) this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
+  }
+
+  #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {
+    if (kind === 'gap' || kind === 'launch') return kind;
+    if (weight === 0 && (kind === 'sync' || kind === 'dependency')) return 'none';
+    if (kind !== 'kernel') return 'cpu';
+    return this.#work.work.columns.class[this.#workOf(from >> 1)] === classOf.communication ? 'communication' : 'compute';
+  }
+
+  /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */
+  #nameOf(kind: EdgeKind, from: number, to: number): number {
+    const row = this.#rowOf(kind, from, to);
+    const { host, work } = this.#work;
+    return (row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number;
+  }
+
+  #rowOf(kind: EdgeKind, from: number, to: number): number {
+    const isWithin = kind === 'kernel' || (kind === 'op' && (from & 1) === 0) || to >> 1 === this.#hosts + this.#works;
+    const row = (isWithin ? from : to) >> 1;
+    return kind === 'kernel' ? this.#hosts + this.#workOf(row) : row;
+  }
+
+  /** Row of the work of a kernel's edge, which begins with it, or with the launch that waited for it. */
+  #workOf(row: number): number {
+    return row < this.#hosts ? (this.#blocked.get(row) as BlockedLaunch).running : row - this.#hosts;
+  }
+}
