@@ -17,7 +17,8 @@ const meanings: Record<ClockOfRank['method'], string> = {
 
 /** The clocks as text, without a final line end. With many ranks, those with the largest bounds. */
 export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): string {
-  const widest = [...clocks].sort((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
+  const all = distinct(clocks);
+  const widest = all.toSorted((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
   const shown = widest.sort((a, b) => a.rank - b.rank);
   const head = ['clocks', 'host', 'aligned by', '± median', '± worst', 'stepped'];
   const rows = shown.map(({ rank, hostName, host, method, medianBound, bound, clockSteps }) => [
@@ -29,8 +30,8 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
     clockSteps.length === 0 ? '-' : clockSteps.map((at) => `at ${formatNanos(at)}`).join(', '),
   ]);
   const lines = [formatTable([head, ...rows], [false, false, false, true, true, false])];
-  if (clocks.length > shown.length)
-    lines.push(`(the ${shown.length} of ${formatCount(clocks.length)} ranks with the largest bounds; all of them with --json)`);
+  if (all.length > shown.length)
+    lines.push(`(the ${shown.length} of ${formatCount(all.length)} ranks with the largest bounds; all of them with --json)`);
   const between = betweenHosts(clocks);
   if (between !== undefined && between.together < between.byBounds)
     lines.push(
@@ -44,6 +45,16 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
     ),
   );
   return lines.join('\n');
+}
+
+/** A rank and what an agent recorded beside it read one clock, and say the same of it. */
+function distinct(clocks: readonly ClockOfRank[]): ClockOfRank[] {
+  const lines = new Map<string, ClockOfRank>();
+  for (const clock of clocks) {
+    const { rank, host, method, medianBound, bound, clockSteps } = clock;
+    lines.set(JSON.stringify([rank, host, method, medianBound, bound, clockSteps]), clock);
+  }
+  return [...lines.values()];
 }
 
 const boundOf = ({ bound = Number.POSITIVE_INFINITY }: ClockOfRank): number => bound;

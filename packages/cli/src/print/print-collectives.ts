@@ -1,7 +1,7 @@
 // The report's part about collectives and sends: a table by (group, operation), one by (group, source → destination), anomalies, the collectives with
 // the longest waits, and the same as data.
 
-import { printable } from '@ranktrace/protocol';
+import { isBarrierLike, printable } from '@ranktrace/protocol';
 import {
   type CollectiveLine,
   type CollectiveRank,
@@ -77,7 +77,7 @@ function collectivesTable({ collectives, longest }: CollectiveSummary): string {
     formatCount(line.ranks),
     formatCount(line.count + line.incomplete),
     spread(line.entrySkew),
-    transferOf(line),
+    isEarlyExit(line) ? 'none' : transferOf(line),
     bandwidthOf(line),
     formatNanos(line.waiting),
     lastIn(line),
@@ -85,7 +85,8 @@ function collectivesTable({ collectives, longest }: CollectiveSummary): string {
   const lines = [formatTable([head, ...rows], [false, false, true, true, true, true, true, true, false])];
   if (collectives.length > shown.length)
     lines.push(`(the ${shown.length} of ${formatCount(collectives.length)} that ranks waited in longest; all of them with --json)`);
-  lines.push('skew = last − first rank in, waited = by all ranks for the last, transfer = from the last in to the first out');
+  const early = shown.some(isEarlyExit) ? ' (none: ranks leave before the last is in)' : '';
+  lines.push(`skew = last − first rank in, waited = by all ranks for the last, transfer = from the last in to the first out${early}`);
   lines.push(
     ...shown.flatMap((line) => oddities(`${line.op} ${line.group}`, [...commonOddities(line), ...missingParts(line), ...exits(line)])),
   );
@@ -132,6 +133,9 @@ function formatBandwidth(bytesPerSecond: number): string {
 }
 
 /** A transfer within the clocks' error could have any length. */
+/** The root of a broadcast may leave before the last rank comes; out of an all-reduce no rank may, and what seems so is shown. */
+const isEarlyExit = ({ op, transfer }: CollectiveLine): boolean => transfer !== undefined && transfer.p50 <= 0 && !isBarrierLike(op);
+
 function transferOf({ transfer, epsilon, distinguishable }: Pick<SendLine, 'transfer' | 'epsilon' | 'distinguishable'>): string {
   if (transfer === undefined || epsilon === undefined) return '-';
   if (Math.abs(transfer.p50) <= epsilon && !isMostlyKnown({ transfer, distinguishable })) return `within ± ${formatNanos(epsilon)}`;

@@ -4,11 +4,15 @@ import { mean } from '../model/robust.ts';
 import type { BlameWindow, Meeting } from './blame-window.ts';
 
 const shown = 3;
+/** Of the longest one's time, what is worth a word. */
+const shownShareMin = 0.01;
 
 /** The communicators with the longest transfers, as sentences. */
 export function networkOf(window: BlameWindow): string[] {
   const names = [...transfersOf(window)].sort(([, a], [, b]) => b - a);
+  const least = shownShareMin * (names[0]?.[1] ?? 0);
   return names
+    .filter(([, length]) => length > least)
     .slice(0, shown)
     .map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer, after the last rank came`);
 }

@@ -36,7 +36,7 @@ const leaderChanceMax = 0.02;
 const leaderSpreadsMin = 3;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
-/** Share of the idle time below which a second place of the host is not worth a word. */
+/** Share of the largest below which a second place of the host, or group, is not worth a word. */
 const shareNamed = 0.01;
 
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
@@ -331,7 +331,8 @@ function communicationEvidence(ranks: readonly GpuRank[]): string[] {
       if (busBandwidth !== undefined) of.best = Math.max(of.best ?? 0, busBandwidth);
     }
   }
-  const named = [...groups].filter(([name]) => !name.startsWith('(')).sort(([, a], [, b]) => b.exposed - a.exposed);
+  const sorted = [...groups].filter(([name]) => !name.startsWith('(')).sort(([, a], [, b]) => b.exposed - a.exposed);
+  const named = sorted.filter(([, { exposed }]) => exposed > shareNamed * (sorted[0]?.[1].exposed ?? 0));
   return named.slice(0, namedMax).map(([name, { exposed, total, best }]) => {
     const fastest = best === undefined ? '' : `; its fastest collective reaches ${(best / 1e9).toFixed(1)} GB/s`;
     return `group ${name}: ${percent(exposed / Math.max(1, total))} of its communication runs while nothing else does${fastest}`;
