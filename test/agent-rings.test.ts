@@ -1,7 +1,7 @@
 // Collectives that NCCL's plugin writes into shared memory, through the agent into a service: matched across ranks, and late ones named. A program in Python
 // writes the rings, by their layout alone.
 
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { AgentJob } from './setup/agent-job.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -83,6 +83,21 @@ test('what two rings and the rank itself say of it is one rank: kernels in its s
   expect(worst?.evidence.join('\n')).toMatch(/the host was in augment/);
   const { stdout: text } = await runLine(['report', job.at('out'), '--run', job.run]);
   expect(text).toContain('nothing was lost');
+});
+
+test('a ring that its process reads itself is left alone', async () => {
+  await using job = await AgentJob.start();
+  const rings = job.at('rings');
+  mkdirSync(rings);
+  job.rank(0, 1, program, { daemon: false, environment: { RANKTRACE_GPU_DIR: rings, INSIDE: '1' } });
+  while (readdirSync(rings).length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  await job.agent(job.address, 'socket', '0');
+  await job.untilRanks(([rank]) => (rank?.batches ?? 0) > 3);
+  const [ring = ''] = readdirSync(rings);
+  const positions = readFileSync(`${rings}/${ring}`);
+  // Rows are there, and none of them was read.
+  expect(positions.readBigUInt64LE(64)).toBeGreaterThan(3n);
+  expect(positions.readBigUInt64LE(128)).toBe(0n);
 });
 
 test('a file that is no ring is named once, and nothing else of the rank is missing', async () => {

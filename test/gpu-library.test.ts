@@ -159,6 +159,18 @@ test('times are on the monotonic clock, with and without CUPTI’s question for 
   }
 });
 
+test('a process that reads its ring itself says so to others', async () => {
+  const rank = await record(scriptOf('kernel 1 2 0 7 1 first'));
+  const [inside, other] = [0, 0].map(() => new RingReader(rank.path, rank.began, uid)) as [RingReader, RingReader];
+  onTestFinished(() => {
+    for (const reader of [inside, other]) reader.close();
+  });
+  expect(other.isReadInside).toBe(false);
+  inside.keepInside();
+  expect(other.isReadInside).toBe(true);
+  expect(await rank.end()).toBe(0);
+});
+
 test('only calls that are shown are asked for; an old libcupti reports all', async () => {
   const calls = ['call runtime 1000 3000 501 1 211', 'call runtime 4000 4100 501 2 20', 'call driver 5000 5100 501 3 307'];
   for (const [library, left] of [

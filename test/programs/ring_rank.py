@@ -1,7 +1,7 @@
 # A rank whose NCCL plugin writes a ring, with the standard library alone: by packages/gpu/native/ring.h, as any program could.
 #
 # Every 50 ms an AllReduce of the communicator `dp`: a row when it is enqueued, and one of its work, that all ranks end at the same moment; rank 1 comes in
-# 5 ms later than the others. BROKEN=1: the file is no ring.
+# 5 ms later than the others. BROKEN=1: the file is no ring. INSIDE=1: it says that its process reads it itself.
 
 import os, struct, time
 
@@ -17,6 +17,7 @@ with open(f'/proc/self/stat') as stat:
 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 os.ftruncate(file, 4096 + 64 * capacity)
 os.pwrite(file, struct.pack('<IIIIIIQ', 1, capacity, os.getpid(), 2, 1, 6, start), 8)
+os.pwrite(file, struct.pack('<I', 1 if os.environ.get('INSIDE') == '1' else 0), 40)
 os.pwrite(file, b'RGPURING', 0)
 reserved = 0
 

@@ -8,6 +8,8 @@
 // Recording fills columns; `seal` sorts them and links them. A call is never around anything: with whole µs it may end after its op.
 //
 // Invariant: after `seal`, rows of both tables are in order of start, and links are rows + 1, 0 for none.
+// Steps of which nothing but their length was recorded are left out: those outside of a schedule's windows, and before or after an agent recorded.
+//
 // Invariant: work belongs to the step in which it was launched, wherever it runs: its number is in `step`, -1 for none.
 
 import { ColumnTable } from '../model/column-table.ts';
@@ -107,6 +109,18 @@ interface Links {
   readonly module: Uint32Array;
 }
 
+/**
+ * Of which steps details are there: of `all`, as in a file; of those with any span or work, as of a rank with a schedule (`some`); or of those with work that
+ * an agent recorded beside the rank, which begins and ends in the midst of a step (`beside`).
+ */
+export type StepCoverage = 'all' | 'some' | 'beside';
+
+export interface RankWorkOptions {
+  readonly htaCompatible?: boolean;
+  readonly origin?: bigint;
+  readonly coverage?: StepCoverage;
+}
+
 export class RankWork {
   readonly names: WorkNames;
   readonly work = new ColumnTable(workColumns);
@@ -116,8 +130,9 @@ export class RankWork {
   readonly annotations = new ColumnTable(annotationColumns);
   readonly collectives = new ColumnTable(collectiveColumns);
   readonly streams: WorkStream[] = [];
-  /** In order of time after `seal`. */
+  /** In order of time after `seal`, and only those whose details were recorded. */
   steps: WorkStep[] = [];
+  coverage: StepCoverage;
   /** HTA's conventions hold: waits on streams count as work, and only calls that HTA knows launch any. */
   readonly htaCompatible: boolean;
   /** ns on the axis of the recording's own file at time 0 of the trace. */
@@ -127,10 +142,11 @@ export class RankWork {
   #windows: readonly WorkStep[] | undefined;
   readonly #unions = new Map<string, Intervals>();
 
-  constructor(names: WorkNames, { htaCompatible = false, origin = 0n } = {}) {
+  constructor(names: WorkNames, { htaCompatible = false, origin = 0n, coverage = 'all' }: RankWorkOptions = {}) {
     this.names = names;
     this.htaCompatible = htaCompatible;
     this.origin = origin;
+    this.coverage = coverage;
   }
 
   get links(): Links {
@@ -154,6 +170,7 @@ export class RankWork {
     const nested = nest(this);
     yield;
     const call = this.#calls();
+    if (this.coverage !== 'all' && this.work.length > 0) this.steps = this.#coveredSteps(call);
     this.#links = { ...nested, call, step: this.#stepsOf(call) };
   }
 
@@ -295,6 +312,24 @@ export class RankWork {
     }
     for (let row = 0; row < work.length; row++) call[row] = rows.get(work.columns.correlation[row] as number) + 1;
     return call;
+  }
+
+  #coveredSteps(call: Uint32Array): WorkStep[] {
+    const isCovered = new Uint8Array(this.steps.length);
+    const cover = (time: number): void => {
+      const at = this.stepAt(time);
+      if (at >= 0) isCovered[at] = 1;
+    };
+    const { start, kind } = this.work.columns;
+    for (let row = 0; row < this.work.length; row++) {
+      const launch = (call[row] as number) - 1;
+      if (kind[row] !== kindOf.sync) cover((launch >= 0 ? this.host.columns.start[launch] : start[row]) as number);
+    }
+    if (this.coverage === 'some') {
+      for (let row = 0; row < this.host.length; row++) cover(this.host.columns.start[row] as number);
+      return this.steps.filter((_, at) => isCovered[at] === 1);
+    }
+    return this.steps.filter((_, at) => isCovered[at - 1] === 1 && isCovered[at] === 1 && isCovered[at + 1] === 1);
   }
 
   /** By its launch; where no launch was recorded at all, by its own start. */

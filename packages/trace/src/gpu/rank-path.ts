@@ -176,8 +176,9 @@ export class RankPath {
 
   /** The phase in which the host was for most of a pause between its outermost ops; undefined for any other edge, too. */
   phaseOf(edge: number): PhaseSpan | undefined {
-    const { kind, from, to } = this.#graph.edge(edge);
-    return kind === edgeKindNumber.dependency ? this.#work.phaseDuring(this.timeOf(from), this.timeOf(to)) : undefined;
+    if (this.#graph.kindOf(edge) !== edgeKindNumber.dependency) return undefined;
+    const { from, to } = this.#graph.edge(edge);
+    return this.#work.phaseDuring(this.timeOf(from), this.timeOf(to));
   }
 
   /** Whether an edge is the pause behind the last op of a thread. */

@@ -13,6 +13,7 @@ import { argumentOf } from '../model/event-arguments.ts';
 import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 import { runtimeCategories } from '../torch/kineto-categories.ts';
+import { isOfFile } from '../torch/kineto-source.ts';
 import { hostKind, RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { kindOf, kindOfCategory, workClass } from './kernel-class.ts';
@@ -114,7 +115,7 @@ export class WorkRecord {
         process,
         members: new Set(),
         hasDevice: false,
-        work: new RankWork(this.names, { origin: this.#epoch - baseOf(process) }),
+        work: new RankWork(this.names, { origin: this.#epoch - baseOf(process), coverage: isOfFile(process) ? 'all' : 'some' }),
         threads: new Map(),
         streams: new Map(),
       };
@@ -122,6 +123,7 @@ export class WorkRecord {
       this.ranks.push(rank);
     }
     rank.members.add(recorded.index);
+    if (rank.members.size > 1) rank.work.coverage = 'beside';
     return rank;
   }
 
@@ -241,10 +243,18 @@ export class WorkRecord {
 
 /** The rank's own process of what was recorded beside it: by its id, or where a container has ids of its own, the only one of the rank on that host. */
 function ownersOf(processes: readonly TraceProcess[]): ReadonlyMap<number, TraceProcess> {
+  const placeOf = ({ rank, host }: TraceProcess): string => `${rank} ${host}`;
+  const byPlace = new Map<string, TraceProcess[]>();
+  for (const process of processes) {
+    if (isBeside(process.incarnation)) continue;
+    const own = byPlace.get(placeOf(process));
+    if (own === undefined) byPlace.set(placeOf(process), [process]);
+    else own.push(process);
+  }
   const owners = new Map<number, TraceProcess>();
   for (const beside of processes) {
     if (!isBeside(beside.incarnation)) continue;
-    const own = processes.filter(({ rank, host, incarnation }) => rank === beside.rank && host === beside.host && !isBeside(incarnation));
+    const own = byPlace.get(placeOf(beside)) ?? [];
     const owner = own.find(({ pid }) => pid === beside.pid) ?? (own.length === 1 ? own[0] : undefined);
     if (owner !== undefined) owners.set(beside.index, owner);
   }

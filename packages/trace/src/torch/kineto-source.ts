@@ -87,6 +87,12 @@ export function kinetoSources(processes: readonly KinetoProcess[]): readonly Bat
   return sources;
 }
 
+const epochDigits = 20;
+
+/** Whether a process comes from a file that shows all of its time, and is not a rank that recorded itself: such a file has no name for a life. */
+export const isOfFile = ({ incarnation }: { readonly incarnation: string }): boolean =>
+  incarnation === '' || (incarnation.length === epochDigits && /^\d+$/.test(incarnation));
+
 class KinetoSource implements BatchSource {
   readonly rank: number;
   readonly incarnation: string;
@@ -125,7 +131,7 @@ class KinetoSource implements BatchSource {
     this.#hostName = hostNameOf(first.table);
     this.#host = isKnown ? clock.host : this.#hostName;
     // Padded so that it sorts by time, as incarnations do.
-    this.incarnation = isKnown ? clock.incarnation : `${this.#epoch}`.padStart(20, '0').slice(-20);
+    this.incarnation = isKnown ? clock.incarnation : `${this.#epoch}`.padStart(epochDigits, '0').slice(-epochDigits);
     const parts: Part[] = [];
     let count = 0;
     for (const [index, { name, table }] of files.entries()) {
