@@ -299,7 +299,7 @@ verdictSteps are those of the verdict.`,
     .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
     .option(
       '--python-functions',
-      'of a file or one rank: rows of Python functions too (default: unless the file states torch_version 2.14 or later)',
+      'of a file or one rank: rows of Python functions too (default: as the torch did that wrote the file: 2.12 and 2.13 have them)',
     )
     .option('--no-python-functions', 'of a file or one rank: no rows of Python functions')
     .addOption(whichRun)

@@ -27,7 +27,7 @@ export interface AveragesOptions {
 /** Prints torch's key averages; as data with one more row, `Total`, over all rows. */
 export function printAverages(table: KinetoTable, options: AveragesOptions): number {
   const { groupByShape: groupByInputShape, groupByStack: groupByStackN, pythonFunctions: includePythonFunctions } = options;
-  const events = functionEvents(table);
+  const events = functionEvents(table, { withPythonFunctions: includePythonFunctions === true ? true : undefined });
   const averages = functionAverages(events, { groupByInputShape, groupByStackN, includePythonFunctions });
   if (options.json) {
     const rows = sortAverages(averages, options.sort).slice(0, options.limit);

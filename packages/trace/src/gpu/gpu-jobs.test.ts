@@ -142,7 +142,7 @@ const roundingUs = 0.02;
 test.each(['balanced', 'host_late', 'small_kernels', 'syncs', 'copies', 'streams', 'graph', 'memory'])(
   '%s: sums by name are torch’s own',
   (name) => {
-    const averages = functionAverages(functionEvents(readKineto(bytesOf(name))), { includePythonFunctions: false });
+    const averages = functionAverages(functionEvents(readKineto(bytesOf(name))));
     const found = new Map(averages.map((one) => [`${one.deviceType !== 'cpu'} ${one.key}`, one]));
     for (const one of truthOf(name).averages) {
       const mine = found.get(`${one.is_device} ${one.name}`);
@@ -150,11 +150,9 @@ test.each(['balanced', 'host_late', 'small_kernels', 'syncs', 'copies', 'streams
       // Its sum over correlations has a memset twice.
       if (name === 'balanced' && (one.name === 'ProfilerStep*' || one.name === 'cudaDeviceSynchronize')) continue;
       expect([mine?.count, mine?.flops, mine?.deviceMemoryUsage]).toEqual([one.count, one.flops, one.device_memory]);
-      // torch 2.11 has no Python functions, whose time its sums leave with what called them.
-      const isSelfKnown = name !== 'memory';
       for (const [theirs, ours] of [
         [one.cpu_us, mine?.cpuTimeTotal],
-        [isSelfKnown ? one.self_cpu_us : mine?.selfCpuTimeTotal, mine?.selfCpuTimeTotal],
+        [one.self_cpu_us, mine?.selfCpuTimeTotal],
         [one.device_us, mine?.deviceTimeTotal],
         [one.self_device_us, mine?.selfDeviceTimeTotal],
       ] as const)

@@ -58,7 +58,7 @@ function leftOutOf({ row, isFolded, length, table }: FunctionEvents, include: bo
   return leftOut;
 }
 
-/** A file without a version counts them, as every torch did before there was a choice. */
+/** A file without a version counts those that are events: function-events.ts. */
 function countsPythonFunctions({ metadata }: FunctionEvents['table']): boolean {
   const version = /^(\d+)\.(\d+)/.exec(String(metadata.get('torch_version') ?? metadata.get('pytorch_version') ?? ''));
   if (version === null) return true;

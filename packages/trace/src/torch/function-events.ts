@@ -9,6 +9,7 @@
 //  - An op is charged with every allocation timed within [start, end], whichever thread made it.
 //  - An op that is the only child of one with the same name is folded into it, and its kernels replace the outer one's.
 //  - A runtime call belongs to the thread of its op.
+//  - Python functions are events like ops, but not up to torch 2.11, which did not name the host in a file: then their time is their caller's.
 //  - An asynchronous op has no parent, no children and no self time or memory, only totals.
 //
 // A file holds less than torch knows in the process: torch's files do not mark asynchronous ops (ours do) and lack torch's own
@@ -73,7 +74,12 @@ export interface FunctionEvents {
 export interface FunctionEventOptions {
   /** Compute FLOPs that the trace lacks; defaults to `with_flops` of the recording. */
   readonly withFlops?: boolean;
+  /** Take Python functions for events; defaults to what the recording torch did. */
+  readonly withPythonFunctions?: boolean | undefined;
 }
+
+const hasPythonFunctions = ({ metadata }: KinetoTable): boolean =>
+  metadata.has('host_name') || metadata.has('torch_version') || metadata.has('pytorch_version');
 
 /** The function events of a trace. */
 export function functionEvents(table: KinetoTable, options: FunctionEventOptions = {}): FunctionEvents {
@@ -81,6 +87,8 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
   const isLeftOut = indexesOf(table.strings, leftOut);
   const deviceIndexes = indexesOf(table.strings, deviceCategories);
   const annotationIndexes = indexesOf(table.strings, annotationCategories);
+  const { withPythonFunctions = hasPythonFunctions(table) } = options;
+  const pythonFunction = withPythonFunctions ? undefined : table.strings.find('python_function');
 
   const memory = memoryInOrder(table);
   const sorted = sortByTime(columns.start, columns.duration, table.events.length);
@@ -107,7 +115,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     }
   };
   for (const at of sorted) {
-    if (isLeftOut.has(columns.name[at] as number)) continue;
+    if (isLeftOut.has(columns.name[at] as number) || columns.category[at] === pythonFunction) continue;
     const start = columns.start[at] as number;
     addUnclaimed(start);
     row[length] = at;

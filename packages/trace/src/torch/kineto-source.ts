@@ -87,6 +87,9 @@ export function kinetoSources(processes: readonly KinetoProcess[]): readonly Bat
   return sources;
 }
 
+/** Name of the host of a file that does not state it, as torch's up to 2.11. */
+export const unknownHost = 'unknown host';
+
 const epochDigits = 20;
 
 /** Whether a process comes from a file that shows all of its time, and is not a rank that recorded itself: such a file has no name for a life. */
@@ -245,5 +248,5 @@ class KinetoSource implements BatchSource {
 
 function hostNameOf({ metadata }: KinetoTable): string {
   const name = metadata.get('host_name');
-  return typeof name === 'string' && name !== '' ? name.slice(0, hostCharsMax) : 'unknown host';
+  return typeof name === 'string' && name !== '' ? name.slice(0, hostCharsMax) : unknownHost;
 }

@@ -10,6 +10,7 @@
 
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
+import { unknownHost } from './kineto-source.ts';
 import { KinetoTable } from './kineto-table.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
@@ -55,6 +56,8 @@ export class KinetoTableSink extends RankRecording {
     if (process === undefined) return;
     this.table.processNames.set(process.pid, `rank ${process.rank}`);
     for (const [key, value] of process.metadata) if (!this.table.metadata.has(key)) this.table.metadata.set(key, value);
+    // As torch states it in its files.
+    if (process.hostName !== unknownHost) this.table.metadata.set('host_name', process.hostName);
   }
 
   protected track({ index, name, tid }: RecordedTrack): void {

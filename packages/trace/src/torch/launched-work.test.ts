@@ -8,7 +8,8 @@ import { functionAverages } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
 import { readKineto } from './kineto-reader.ts';
 
-const averagesOf = (text: string) => functionAverages(functionEvents(readKineto(new TextEncoder().encode(text))));
+const averagesOf = (text: string) =>
+  functionAverages(functionEvents(readKineto(new TextEncoder().encode(text)), { withPythonFunctions: true }));
 const averagesOfEvents = (traceEvents: readonly object[]) => averagesOf(JSON.stringify({ traceEvents }));
 
 describe.each(['today', '2022', '2021'] as const)('of files as torch wrote them in %s', (vintage: KinetoVintage) => {
