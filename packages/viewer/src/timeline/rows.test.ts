@@ -133,6 +133,13 @@ test('the second life of a rank is a row of its own', () => {
   expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 't0 thread 1', 'r0.2 Rank 0, life 2', 't1 thread 1']);
 });
 
+test('what an agent recorded beside a rank is a row below it, and no life', () => {
+  const processes = [viewProcess(0, { incarnation: 'by-a' }), viewProcess(0, { index: 1, incarnation: 'b' }), viewProcess(1, { index: 2 })];
+  const model = { processes, tracks: [0, 1, 2].map((at) => viewTrack(at, at, 'thread')), groups: [] };
+  const { rows } = layOut(input({ model, folded: new Set(['r0', 'r0.beside', 'r1']) }));
+  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 'r0.beside Rank 0 · PyTorch', 'r1 Rank 1']);
+});
+
 test('of many ranks those that stand out are open below a band of the others', () => {
   const model = modelOf(100);
   const representatives = new Map<number, Representative>([

@@ -6,10 +6,10 @@
 //   track     stream, thread …        18 px for each line of nested spans; frames of Python are a row of their own
 //   counter   loss                    a step line
 //
-// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `t17p` (its frames), `c:r3`, `rest:g:host-a`.
+// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life, `r3.beside` for what was recorded beside it), `t17`, `t17p` (its frames), `c:r3`, `rest:g:host-a`.
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out separately, from 0.
 
-import { frameLine, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
+import { frameLine, isBeside, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
 import type { Grouping } from '../client/view-state.ts';
 import { formatCount, formatMany } from '../controls/format.ts';
 import { type Layer, layerOf } from './layers.ts';
@@ -127,7 +127,7 @@ export function layOut(input: LayoutInput): Layout {
       kind: 'rank',
       height: lanes.length > 0 ? foldedRankHeight : rankHeight,
       indent,
-      label: rank.life === 1 ? `Rank ${process.rank}` : `Rank ${process.rank}, life ${rank.life}`,
+      label: rankLabel(rank),
       process,
       track: steps,
       lanes,
@@ -354,6 +354,18 @@ function lanesOf(tracks: readonly ViewTrack[]): readonly ViewTrack[] {
   return of('host').slice(0, 1);
 }
 
+/** What an agent recorded beside a rank is no life of it; it has the name that a trace gives it. */
+function rankLabel({ process: { rank, incarnation }, life }: Rank): string {
+  if (isBeside(incarnation)) return `Rank ${rank} · PyTorch`;
+  return life === 1 ? `Rank ${rank}` : `Rank ${rank}, life ${life}`;
+}
+
+/** By rank: its lives, then what was recorded beside them. */
+const byLife = (a: ViewProcess, b: ViewProcess): number =>
+  a.rank - b.rank ||
+  Number(isBeside(a.incarnation)) - Number(isBeside(b.incarnation)) ||
+  (a.incarnation < b.incarnation ? -1 : a.incarnation > b.incarnation ? 1 : a.index - b.index);
+
 function ranksOf(model: LayoutInput['model']): Rank[] {
   const tracks = new Map<number, ViewTrack[]>();
   for (const track of model.tracks) {
@@ -362,21 +374,20 @@ function ranksOf(model: LayoutInput['model']): Rank[] {
     else list.push(track);
   }
   const lives = new Map<number, number>();
-  for (const { rank } of model.processes) lives.set(rank, (lives.get(rank) ?? 0) + 1);
-  const seen = new Map<number, number>();
-  return [...model.processes]
-    .sort((a, b) => a.rank - b.rank || (a.incarnation < b.incarnation ? -1 : a.incarnation > b.incarnation ? 1 : a.index - b.index))
-    .map((process) => {
-      const life = (seen.get(process.rank) ?? 0) + 1;
-      seen.set(process.rank, life);
-      return {
-        key: life === 1 ? `r${process.rank}` : `r${process.rank}.${life}`,
-        process,
-        life,
-        lives: lives.get(process.rank) ?? 1,
-        tracks: (tracks.get(process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
-      };
-    });
+  for (const { rank, incarnation } of model.processes) if (!isBeside(incarnation)) lives.set(rank, (lives.get(rank) ?? 0) + 1);
+  const seen = new Map<string, number>();
+  return [...model.processes].sort(byLife).map((process) => {
+    const own = isBeside(process.incarnation) ? `r${process.rank}.beside` : `r${process.rank}`;
+    const life = (seen.get(own) ?? 0) + 1;
+    seen.set(own, life);
+    return {
+      key: life === 1 ? own : `${own}.${life}`,
+      process,
+      life,
+      lives: lives.get(process.rank) ?? 1,
+      tracks: (tracks.get(process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
+    };
+  });
 }
 
 /** Streams by number; threads with the busiest, which is the main one, first. */
