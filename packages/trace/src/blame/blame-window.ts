@@ -90,10 +90,12 @@ export interface BlameWindow {
   /** `pieces`: from collectives. `phases`: only phase lengths are known, and waits are inferred from them. */
   readonly basis: 'pieces' | 'phases';
   readonly alignment: BlameAlignment;
-  /** Pieces of a phase are stretches between meetings, no units of work. */
   /** The phase in which devices copy alone; absent: there is none. */
   readonly copyPhase?: string;
+  /** Pieces of a phase are stretches between meetings, no units of work. */
   readonly isCutByMeetings?: true;
+  /** Neither clocks nor collectives show who waits in a step: only what lasts over steps does. */
+  readonly areWaitsGuessed?: true;
   /** Ops of `RankStep.ops`, by number. Absent: there are none. */
   readonly opAt?: ((op: number) => NamedOp | undefined) | undefined;
 }

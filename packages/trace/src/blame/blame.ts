@@ -239,7 +239,9 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
         `${share} in ${waits.join(', ')}, and lengths of phases do not show for whom: a capture, with collectives and kernels, does`,
       );
       why.push(...waitsLeast(breakdown));
-    } else why.push(`${share} for unknown ranks: their parts of the collectives are missing`);
+    } else if (basis === 'phases')
+      why.push(`${share} or uneven work: without clocks that agree, lengths of phases do not show which rank waits for the other`);
+    else why.push(`${share} for unknown ranks: their parts of the collectives are missing`);
   }
   // A device's rank without partners keeps its steps long, whatever else is mended.
   const alone = window.isCutByMeetings === true ? breakdown.filter((of) => of.unmatched > unmatchedOfRankMax * of.step) : [];

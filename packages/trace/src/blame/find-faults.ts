@@ -82,9 +82,8 @@ export function* findFaults(
   const cpuWait = cpuWaitOf(window.ranks);
   const { isBusy } = cpuWait;
   const slow = stragglers(window, own, excesses, cpuWait);
-  const sometimes = (yield* sometimesSlow(window, own, { excesses, step, isBusy })).map((one) =>
-    sometimesSuspect(window, own, one, isBusy),
-  );
+  const found = window.areWaitsGuessed === true ? [] : yield* sometimesSlow(window, own, { excesses, step, isBusy });
+  const sometimes = found.map((one) => sometimesSuspect(window, own, one, isBusy));
   const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
     .sort((a, b) => b.excess - a.excess)
     .slice(0, blameLimits.blameFindingsMax);
@@ -356,7 +355,7 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
       }
     }
     spreads.push(most);
-    led[leader] = (led[leader] as number) + 1;
+    if (most > 0) led[leader] = (led[leader] as number) + 1;
   }
   // Pieces of a phase are units of the same work (micro-batches), so all of them become alike; but not where collectives alone cut it.
   const newLength: NewLength = (rank, step, phase, measured) => {

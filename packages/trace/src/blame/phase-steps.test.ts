@@ -1,8 +1,9 @@
 // Ranks that send only steps and phases, as they do outside recorded windows.
 
-import { nanos, traceTime } from '@ranktrace/protocol';
+import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
-import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { Random } from '../simulate/random.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess, unaligned } from '../testing/trace-events.ts';
 import { StepBlameSink } from './step-blame-sink.ts';
 
 const ms = 1e6;
@@ -52,6 +53,139 @@ it('finds it among two ranks, though their first step lacks the phase, as that o
   ]);
   expect(blame.findings).toMatchObject([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
   expect(blame.findings[0]?.costMsPerStep).toBeCloseTo((15 * 19) / 20);
+});
+
+/**
+ * Ranks that leave `backward` together, as they do with DDP. `workOf`: what each does, lines as above, `-` a time outside of all phases; `sees`: what is known
+ * besides the lengths.
+ */
+function blameOfWork(workOf: (step: number) => readonly string[], sees: 'spans and clocks' | 'clocks' | 'nothing' = 'spans and clocks') {
+  const sink = new StepBlameSink();
+  const processes = workOf(0).map((_, rank) =>
+    traceProcess({ index: rank + 1, rank, ...(sees === 'nothing' && { alignment: unaligned }) }),
+  );
+  sink.begin(traceHeader(processes));
+  let starts = processes.map(() => 0);
+  for (let step = 0; step < 40; step++) {
+    const lines = workOf(step).map((line) => line.split(', ').map((part) => part.split(' ') as [string, string]));
+    const meeting = Math.max(
+      ...lines.map((parts, rank) => {
+        const until = parts.slice(0, parts.findIndex(([name]) => name === 'backward') + 1);
+        return until.reduce((at, [, time]) => at + Number(time) * ms, starts[rank] as number);
+      }),
+    );
+    starts = lines.map((parts, rank) => {
+      const process = processes[rank] as (typeof processes)[number];
+      const start = starts[rank] as number;
+      const phases = new Map<string, Nanos>();
+      let at = start;
+      for (const [name, time] of parts) {
+        const length = nanos(name === 'backward' ? meeting - at : Number(time) * ms);
+        const lane = traceLane({ index: 2 * rank + 1, process });
+        if (name !== '-') phases.set(name, length);
+        if (name !== '-' && sees === 'spans and clocks')
+          sink.event(traceEvent({ lane, category: 'phase', name, start: traceTime(at), length }));
+        at += length;
+      }
+      const lane = traceLane({ index: 2 * rank + 2, kind: 'steps', process });
+      sink.event(traceEvent({ kind: 'step', lane, start: traceTime(start), length: nanos(at - start), step, phases }));
+      return at;
+    });
+  }
+  sink.end();
+  expect(sink.blame.basis).toBe('phases');
+  return sink.blame;
+}
+
+const work = 'forward 5, backward 2, optimizer 2';
+
+it.each([
+  ['before the forward', '- 10, forward 5, backward 2, optimizer 2'],
+  ['between backward and optimizer', 'forward 5, backward 2, - 10, optimizer 2'],
+  ['behind the optimizer, so that the step before makes it late', 'forward 5, backward 2, optimizer 2, - 10'],
+])('finds time outside of all phases %s, where the others wait inside of backward', (_, late) => {
+  for (const lines of [
+    [work, late],
+    [work, late, work],
+    [late, work, work, work],
+  ]) {
+    const { findings } = blameOfWork(() => lines);
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [lines.indexOf(late)], phase: 'other' }]);
+    expect(findings[0]?.costMsPerStep).toBeGreaterThan(8);
+    expect(findings[0]?.costMsPerStep).toBeLessThanOrEqual(10);
+  }
+});
+
+it.each([0, 1])('finds what rank %i alone does every fifth step', (late) => {
+  for (const others of [1, 2, 3]) {
+    const { findings } = blameOfWork((step) => {
+      const lines = new Array<string>(1 + others).fill(work);
+      if (step % 5 === 4) lines[late] = `${work}, - 100`;
+      return lines;
+    });
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [late], phase: 'other', affected: 8 }]);
+    expect(findings[0]?.costMsPerStep).toBeCloseTo((8 * 100) / 40);
+  }
+});
+
+it.each(['clocks', 'nothing'] as const)('blames no other rank for time outside of phases where only %s show it', (sees) => {
+  for (const lines of [
+    [work, 'forward 5, backward 2, - 10, optimizer 2'],
+    [work, 'forward 5, backward 2, optimizer 2, - 10', work],
+    ['forward 5, backward 2, optimizer 12', work],
+    [work, 'forward 15, backward 2, optimizer 2'],
+    [work, work, 'forward 15, backward 2, optimizer 2', 'forward 15, backward 2, optimizer 2'],
+  ]) {
+    const { findings } = blameOfWork(() => lines, sees);
+    const named = findings.flatMap(({ kind, ranks }) => (kind === 'straggler' ? ranks : []));
+    expect(named.filter((rank) => lines[rank] === work)).toEqual([]);
+  }
+});
+
+it.each(['spans and clocks', 'clocks', 'nothing'] as const)('blames no sound rank of noisy jobs where %s show waits', (sees) => {
+  const parts = ['-', 'data', 'forward', '-', 'backward', '-', 'optimizer', '-'];
+  const usual = [0.2, 1, 6, 0.3, 8, 0.1, 2, 0.5];
+  const wrong: object[] = [];
+  for (let seed = 0; seed < 60; seed++) {
+    const random = new Random(seed, 'phases');
+    const ranks = 2 + random.whole(6);
+    const late = { rank: seed % 3 === 0 ? -1 : random.whole(ranks), part: random.whole(parts.length), every: seed % 3 === 1 ? 1 : 4 };
+    const { findings } = blameOfWork(
+      (step) =>
+        Array.from({ length: ranks }, (_, rank) =>
+          parts
+            .map((name, part) => {
+              const more = rank === late.rank && part === late.part && step % late.every === 0 ? 6 * late.every : 0;
+              return `${name} ${(usual[part] as number) * Math.exp(random.normal(0, 0.1)) + more}`;
+            })
+            .join(', '),
+        ),
+      sees,
+    );
+    const named = findings.flatMap(({ kind, shareOfStep, ranks: of }) => (kind === 'straggler' && shareOfStep >= 0.02 ? of : []));
+    if (named.some((rank) => rank !== late.rank)) wrong.push({ seed, ranks, late, named });
+  }
+  expect(wrong).toEqual([]);
+});
+
+it('says that one of two ranks waits, where neither clocks nor collectives tell which, and finds one among many', () => {
+  const late = 'forward 5, backward 2, optimizer 12';
+  const { verdict, findings } = blameOfWork(() => [late, work], 'nothing');
+  expect(verdict).toBe('inconclusive');
+  expect(findings.flatMap(({ evidence }) => evidence)).toEqual([
+    'no collectives were recorded in these steps: waiting inside of a phase looks like work in it',
+    '52 % of the time is waiting or uneven work: lengths of phases alone do not show which rank waits for which',
+  ]);
+  for (const [phase, line] of [
+    ['optimizer', late],
+    ['forward', 'forward 15, backward 2, optimizer 2'],
+    ['other', `${work}, - 10`],
+  ] as const) {
+    const blame = blameOfWork(() => [work, work, line], 'nothing');
+    expect(blame.findings).toMatchObject([{ kind: 'straggler', ranks: [2], phase }]);
+    expect(blame.findings[0]?.costMsPerStep).toBeGreaterThan(9);
+    expect(blame.breakdown[0]?.waits).toMatchObject([{ rank: 2, name: 'backward' }]);
+  }
 });
 
 it('blames nobody where ranks wait for their devices, and says who waits least', () => {

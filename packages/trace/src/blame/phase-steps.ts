@@ -3,83 +3,165 @@
 // Waits are inferred. A phase in which ranks meet lets the late catch up: it is a collective, or ranks come out of it much closer
 // together than they went in. In such a phase the shortest rank shows the time without waiting; the others' excess, up to their lead at
 // the start, is waiting for the rank that came last. A phase of waiting in which they do not come closer waits for unknown ranks.
+//
+//   rank 0   │ forward │ backward, waits ────────│ optimizer │           clocks tell when steps begin: who is late from the step before
+//   rank 1       │ forward │ backward │ (other ─────) optimizer │         is ahead of nobody
+//
+// Without clocks, the same lengths are those of a rank 0 that is slow in backward, and of a rank 1 that waits. So they are if nothing shows
+// where the time outside of phases lies, and ranks differ in it. Then only collectives tell who waits, or that few ranks among many differ.
 
 import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
-import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';
+import type { BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
 
-/** Ranks met in a phase if their distance at its end is at most this share of that at its start … */
+/** Ranks met in a phase if their distance at its end is at most this share of that at its start, in the steps in which that at the start … */
 const closerMax = 0.5;
-/** … and that at the start was above this share of the step. */
+/** … was above this share of the step and twice what clocks may be wrong by. At least so many steps tell it. */
 const apartShareMin = 0.01;
+const apartStepsMin = 3;
+/** Clocks tell who is late at a step's start if they are known to this share of the step. */
+const clockShareMax = 0.05;
 
-/** `phases`: names; the last is the time outside all phases. `roles`: by phase. */
+/**
+ * `phases`: names; the last is the time outside all phases. `roles`: by phase. `bound`: of the clocks, ns; undefined where one is not aligned. Time outside of
+ * all phases lies where spans show it, else at the step's end, and ranks are taken to meet in it only where spans and clocks show that.
+ */
 export function phaseSteps(
   raw: readonly RawRanks[],
   processes: readonly TraceProcess[],
   phases: readonly string[],
   roles: readonly PhaseRole[],
-): BlameStep[] {
-  const steps = raw.map(({ step, ranks }) => {
-    const ops = processes.map(({ index }) => ranks.get(index)?.ops);
-    return { step, ops, ranks: processes.map(({ index }) => lengthsOf(ranks.get(index) as RawStep, phases)) };
+  bound: number | undefined,
+): Pick<BlameWindow, 'steps' | 'areWaitsGuessed'> {
+  const step = median(raw.map(({ ranks }) => Math.max(0, ...processes.map(({ index }) => ranks.get(index)?.length ?? 0))));
+  const hasClock = bound !== undefined && bound <= clockShareMax * step;
+  const cut = raw.map(({ ranks }) => {
+    const of = processes.map(({ index }) => ranks.get(index) as RawStep);
+    const first = Math.min(...of.map(({ start }) => start));
+    return of.map((one) => stretchesOf(one, phases, hasClock ? Math.round(one.start - first) : 0));
   });
-  const meets = roles.map(
-    (role, phase) =>
-      role === 'collective' ||
-      catchesUp(
-        steps.map(({ ranks }) => ranks),
-        phase,
-      ),
-  );
-  return steps.map(({ step, ops, ranks }, index) => {
-    const follows = index > 0 && steps[index - 1]?.step === step - 1;
-    return { step, follows, ranks: withWaits(ranks, phases, roles, meets, processes).map((rank, at) => ({ ...rank, ops: ops[at] })) };
+  const last = 2 * phases.length - 2;
+  const arePlaced = hasClock && cut.every((ranks) => ranks.every(({ isPlaced }) => isPlaced));
+  const least = Math.max(apartShareMin * step, 2 * (bound ?? 0));
+  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least));
+  const areWaitsGuessed = !isClear && !roles.includes('collective');
+  const { doubt, late } = areWaitsGuessed ? differencesOf(cut) : { doubt: 0, late: [] };
+  const steps = areWaitsGuessed ? cut.map((ranks) => ranks.map((rank, at) => ({ ...rank, late: late[at] ?? 0 }))) : cut;
+  const meets = Array.from({ length: last + 1 }, (_, stretch) => {
+    const phase = phaseOf(stretch, phases);
+    if (roles[phase] === 'collective') return true;
+    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least);
   });
+  const whole = raw.map(({ step: number, ranks: of }, index) => {
+    const follows = index > 0 && raw[index - 1]?.step === number - 1;
+    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, meets, doubt }, processes);
+    return { step: number, follows, ranks: pieces.map((rank, at) => ({ ...rank, ops: of.get(processes[at]?.index ?? -1)?.ops })) };
+  });
+  return { steps: whole, ...(areWaitsGuessed && { areWaitsGuessed }) };
 }
 
-interface Lengths {
+interface Stretches {
   readonly length: number;
   readonly gap: number;
-  /** By phase; they add up to `length`. */
-  readonly phases: readonly number[];
+  /** By how much it begins after the first rank, ns. */
+  readonly late: number;
+  /** The time outside of phases before each phase, the phase, …, and the time outside behind all; they add up to `length`. */
+  readonly lengths: readonly number[];
+  /** Whether spans show where the time outside of phases lies. */
+  readonly isPlaced: boolean;
 }
 
-function lengthsOf({ length, gap, phases: named }: RawStep, phases: readonly string[]): Lengths {
+/** The phase of a stretch: each named one has its own, and all others are time outside. */
+const phaseOf = (stretch: number, phases: readonly string[]): number => (stretch % 2 === 1 ? (stretch - 1) / 2 : phases.length - 1);
+
+/** Spans show where the time outside of phases lies if they leave as much of it as the lengths do, within this share of the step. */
+const unplacedShareMax = 0.05;
+
+function stretchesOf({ start, length, gap, phases: named, placed }: RawStep, phases: readonly string[], late: number): Stretches {
   const whole = Math.round(length);
+  const lengths = new Array<number>(2 * phases.length - 1).fill(0);
   let left = whole;
-  const lengths = phases.slice(0, -1).map((name) => {
+  for (const [phase, name] of phases.slice(0, -1).entries()) {
     const taken = Math.min(left, Math.round(named?.get(name) ?? 0));
+    lengths[2 * phase + 1] = taken;
     left -= taken;
-    return taken;
-  });
-  return { length: whole, gap, phases: [...lengths, left] };
+  }
+  const outside = new Array<number>(lengths.length).fill(0);
+  let [until, found] = [start, 0];
+  for (const span of placed.toSorted((a, b) => a.from - b.from)) {
+    const phase = phases.indexOf(span.name);
+    if (phase < 0) continue;
+    const pause = Math.max(0, Math.round(span.from - until));
+    outside[2 * phase] = (outside[2 * phase] as number) + pause;
+    found += pause;
+    until = Math.max(until, span.until);
+  }
+  const last = lengths.length - 1;
+  const behind = Math.max(0, start + length - until);
+  const isPlaced = placed.length > 0 && found <= left && Math.abs(found + behind - left) <= unplacedShareMax * whole;
+  if (isPlaced) for (let stretch = 0; stretch < last; stretch += 2) lengths[stretch] = outside[stretch] as number;
+  lengths[last] = isPlaced ? left - found : left;
+  return { length: whole, gap, late, lengths, isPlaced };
 }
 
-function catchesUp(steps: readonly (readonly Lengths[])[], phase: number): boolean {
-  const apart = (ranks: readonly Lengths[], until: number): number => {
-    const reached = ranks.map(({ phases }) => phases.slice(0, until).reduce((sum, length) => sum + length, 0));
+/** `least`: ns by which ranks must be apart in a step for it to tell anything. The more they are, the more it counts. */
+function catchesUp(steps: readonly (readonly Stretches[])[], stretch: number, least: number): boolean {
+  const apart = (ranks: readonly Stretches[], until: number): number => {
+    const reached = ranks.map(({ lengths, late }) => lengths.slice(0, until).reduce((sum, length) => sum + length, late));
     return Math.max(...reached) - Math.min(...reached);
   };
-  const before = median(steps.map((ranks) => apart(ranks, phase)));
-  const after = median(steps.map((ranks) => apart(ranks, phase + 1)));
-  const step = median(steps.map((ranks) => Math.max(0, ...ranks.map(({ length }) => length))));
-  return before > apartShareMin * step && after < closerMax * before;
+  const sumOf = (of: typeof telling): number => of.reduce((sum, { before }) => sum + before, 0);
+  const telling = steps.map((ranks) => ({ before: apart(ranks, stretch), after: apart(ranks, stretch + 1) }));
+  const all = telling.filter(({ before }) => before > least);
+  if (all.length < Math.min(apartStepsMin, steps.length)) return false;
+  const closer = all.filter(({ before, after }) => after < closerMax * before);
+  return sumOf(closer) > sumOf(all) / 2;
 }
 
-function withWaits(
-  ranks: readonly Lengths[],
-  phases: readonly string[],
-  roles: readonly PhaseRole[],
-  meets: readonly boolean[],
-  processes: readonly TraceProcess[],
-): RankStep[] {
+/** A few ranks differ if the median rank does by no more than this share of what the most different does. */
+const fewMax = 0.5;
+
+/**
+ * What lengths alone tell. A rank that has more of one phase and less of another than its peers may work in the one, or wait in it. If few ranks among many
+ * do, the many wait for them where the few have least, and the work behind that makes the few `late` for the next step, ns by rank. Else `doubt` is the share
+ * of ranks' excess over the shortest that may be waiting.
+ */
+function differencesOf(steps: readonly (readonly Stretches[])[]): { readonly doubt: number; readonly late: readonly number[] } {
+  const usual = (steps[0] ?? []).map(({ lengths }, rank) =>
+    lengths.map((_, stretch) => median(steps.map((ranks) => ranks[rank]?.lengths[stretch] as number))),
+  );
+  const all = usual.map((lengths) => {
+    const more = lengths.map((length, stretch) => length - median(usual.map((other) => other[stretch] as number)));
+    const [over, under] = [1, -1].map((sign) => more.reduce((sum, excess) => sum + Math.max(0, sign * excess), 0)) as [number, number];
+    return { more, over, both: Math.min(over, under) };
+  });
+  const most = Math.max(0, ...all.map(({ both }) => both));
+  if (median(all.map(({ both }) => both)) > fewMax * most) {
+    const [over, both] = [all.reduce((sum, rank) => sum + rank.over, 0), all.reduce((sum, rank) => sum + rank.both, 0)];
+    return { doubt: both / over, late: [] };
+  }
+  const few = all.filter(({ both }) => both > fewMax * most);
+  const least = usual[0]?.map((_, stretch) => few.reduce((sum, { more }) => sum + (more[stretch] as number), 0)) ?? [];
+  const meeting = least.indexOf(Math.min(...least));
+  return { doubt: 0, late: all.map(({ more }) => more.slice(meeting + 1).reduce((sum, excess) => sum + excess, 0)) };
+}
+
+interface Cuts {
+  readonly phases: readonly string[];
+  readonly roles: readonly PhaseRole[];
+  /** By stretch, whether ranks meet in it. */
+  readonly meets: readonly boolean[];
+  readonly doubt: number;
+}
+
+function withWaits(ranks: readonly Stretches[], { phases, roles, meets, doubt }: Cuts, processes: readonly TraceProcess[]): RankStep[] {
   const pieces: Piece[][] = ranks.map(() => []);
-  const reached = new Float64Array(ranks.length);
-  for (const phase of phases.keys()) {
-    const taken = ranks.map(({ phases: lengths }) => lengths[phase] as number);
+  const reached = Float64Array.from(ranks, ({ late }) => late);
+  for (const stretch of meets.keys()) {
+    const phase = phaseOf(stretch, phases);
+    const taken = ranks.map(({ lengths }) => lengths[stretch] as number);
     const shortest = Math.min(...taken);
     const last = reached.indexOf(Math.max(...reached));
     // In a collective, or while waiting, the shortest time is transfer; in another phase it is own work, and the wait comes after it.
@@ -89,8 +171,10 @@ function withWaits(
     const meeting: Meeting = { name, lastRank: processes[last]?.rank ?? -1, transfer, epsilon: undefined };
     for (const [rank, length] of taken.entries()) {
       const line = pieces[rank] as Piece[];
-      if (meets[phase] !== true || ranks.length < 2) {
-        if (length > 0) line.push({ kind: isWaiting ? 'unmatched' : 'own', phase, length });
+      if (meets[stretch] !== true || ranks.length < 2) {
+        const unknown = isWaiting ? length : Math.round(doubt * (length - shortest));
+        if (length > unknown) line.push({ kind: 'own', phase, length: length - unknown });
+        if (unknown > 0) line.push({ kind: 'unmatched', phase, length: unknown });
         continue;
       }
       const ahead = (reached[last] as number) - (reached[rank] as number);

@@ -81,7 +81,7 @@ export function* cutWindow(
   const alignment = alignmentOf(taking);
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases')
-    return { ranks, phases: names, roles, steps: phaseSteps(chosen, taking, names, roles), leftOut, basis, alignment };
+    return { ranks, phases: names, roles, ...phaseSteps(chosen, taking, names, roles, alignment.bound), leftOut, basis, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
   const cut = (raw: RawStep): RankStep => {
     let rank = known.get(raw);
