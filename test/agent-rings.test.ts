@@ -79,7 +79,7 @@ test('what two rings and the rank itself say of it is one rank: kernels in its s
     expect(overlap.find(({ group }) => group === 'dp AllReduce')?.kernels).toBeGreaterThan(30);
   }
   const [worst] = findings;
-  expect(worst).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'GPU idle, host late' });
+  expect(worst, JSON.stringify(findings)).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'GPU idle, host late' });
   expect(worst?.evidence.join('\n')).toMatch(/the host was in augment/);
   const { stdout: text } = await runLine(['report', job.at('out'), '--run', job.run]);
   expect(text).toContain('nothing was lost');

@@ -239,8 +239,7 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
         `${share} in ${waits.join(', ')}, and lengths of phases do not show for whom: a capture, with collectives and kernels, does`,
       );
       why.push(...waitsLeast(breakdown));
-    } else if (basis === 'phases')
-      why.push(`${share} or uneven work: without clocks that agree, lengths of phases do not show which rank waits for the other`);
+    } else if (basis === 'phases') why.push(`${share} or uneven work: lengths of phases alone do not show which rank waits for which`);
     else why.push(`${share} for unknown ranks: their parts of the collectives are missing`);
   }
   // A device's rank without partners keeps its steps long, whatever else is mended.
