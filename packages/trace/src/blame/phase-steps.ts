@@ -35,16 +35,10 @@ export function phaseSteps(
   roles: readonly PhaseRole[],
   bound: number | undefined,
 ): Pick<BlameWindow, 'steps' | 'areWaitsGuessed'> {
-  const step = median(raw.map(({ ranks }) => Math.max(0, ...processes.map(({ index }) => ranks.get(index)?.length ?? 0))));
-  const hasClock = bound !== undefined && bound <= clockShareMax * step;
-  const cut = raw.map(({ ranks }) => {
-    const of = processes.map(({ index }) => ranks.get(index) as RawStep);
-    const first = Math.min(...of.map(({ start }) => start));
-    return of.map((one) => stretchesOf(one, phases, hasClock ? Math.round(one.start - first) : 0));
-  });
+  const { hasClock, least } = clockOf(raw, processes, bound);
+  const cut = raw.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
   const last = 2 * phases.length - 2;
   const arePlaced = hasClock && cut.every((ranks) => ranks.every(({ isPlaced }) => isPlaced));
-  const least = Math.max(apartShareMin * step, 2 * (bound ?? 0));
   const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least));
   const areWaitsGuessed = !isClear && !roles.includes('collective');
   const { doubt, late } = areWaitsGuessed ? differencesOf(cut) : { doubt: 0, late: [] };
@@ -60,6 +54,69 @@ export function phaseSteps(
     return { step: number, follows, ranks: pieces.map((rank, at) => ({ ...rank, ops: of.get(processes[at]?.index ?? -1)?.ops })) };
   });
   return { steps: whole, ...(areWaitsGuessed && { areWaitsGuessed }) };
+}
+
+/** Hidden meetings are looked for in so many steps, the last, and matter from this share of their time on, which is also that of a verdict. */
+const hiddenStepsMax = 64;
+const hiddenShareMin = 0.02;
+
+/**
+ * Whether ranks meet where no collective was recorded: the late catch up in a phase, though what was recorded in it does not let them. Libraries make such
+ * collectives below what a client sees, as PyTorch's DistributedDataParallel does in its backward: then recorded ones do not tell who waits.
+ */
+export function hidesMeetings(
+  raw: readonly RawRanks[],
+  processes: readonly TraceProcess[],
+  phases: readonly string[],
+  roles: readonly PhaseRole[],
+  bound: number | undefined,
+): boolean {
+  if (processes.length < 2) return false;
+  const steps = raw.slice(-hiddenStepsMax);
+  const { hasClock, least } = clockOf(steps, processes, bound);
+  const cut = steps.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
+  const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
+  return phases.slice(0, -1).some((name, phase) => {
+    if (isWaitingRole(roles[phase])) return false;
+    const met = steps.map(({ ranks }) => processes.map(({ index }) => collectiveTime(ranks.get(index) as RawStep, name)));
+    return caughtUp(cut, 2 * phase + 1, least, met) > hiddenShareMin * time;
+  });
+}
+
+/** A rank's time in collectives inside of a phase, ns; at most the phase's. */
+function collectiveTime({ placed, collectives }: RawStep, phase: string): number {
+  let time = 0;
+  for (const { name, from, until } of placed) {
+    if (name !== phase) continue;
+    let reached = from;
+    for (const { entry, exit = Number.POSITIVE_INFINITY, exposed } of collectives) {
+      for (const [begin, end] of exposed ?? [[entry, exit] as const]) {
+        time += Math.max(0, Math.min(until, end) - Math.max(reached, begin));
+        reached = Math.max(reached, Math.min(until, end));
+      }
+    }
+  }
+  return time;
+}
+
+const longestOf = (ranks: RawRanks['ranks'], processes: readonly TraceProcess[]): number =>
+  Math.max(0, ...processes.map(({ index }) => ranks.get(index)?.length ?? 0));
+
+/** Whether clocks tell when steps begin, and by how much ranks must be apart to tell anything, ns. */
+function clockOf(raw: readonly RawRanks[], processes: readonly TraceProcess[], bound: number | undefined) {
+  const step = median(raw.map(({ ranks }) => longestOf(ranks, processes)));
+  return { hasClock: bound !== undefined && bound <= clockShareMax * step, least: Math.max(apartShareMin * step, 2 * (bound ?? 0)) };
+}
+
+function alignedStretches(
+  ranks: RawRanks['ranks'],
+  processes: readonly TraceProcess[],
+  phases: readonly string[],
+  hasClock: boolean,
+): readonly Stretches[] {
+  const of = processes.map(({ index }) => ranks.get(index) as RawStep);
+  const first = Math.min(...of.map(({ start }) => start));
+  return of.map((one) => stretchesOf(one, phases, hasClock ? Math.round(one.start - first) : 0));
 }
 
 interface Stretches {
@@ -106,18 +163,30 @@ function stretchesOf({ start, length, gap, phases: named, placed }: RawStep, pha
   return { length: whole, gap, late, lengths, isPlaced };
 }
 
-/** `least`: ns by which ranks must be apart in a step for it to tell anything. The more they are, the more it counts. */
-function catchesUp(steps: readonly (readonly Stretches[])[], stretch: number, least: number): boolean {
-  const apart = (ranks: readonly Stretches[], until: number): number => {
-    const reached = ranks.map(({ lengths, late }) => lengths.slice(0, until).reduce((sum, length) => sum + length, late));
-    return Math.max(...reached) - Math.min(...reached);
-  };
+const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number): boolean =>
+  caughtUp(steps, stretch, least) > 0;
+
+/**
+ * The time by which ranks were apart at the start of a stretch that let them catch up, ns over all steps; 0 if it did not. The more they are apart, the more a
+ * step tells; below `least` it tells nothing. `met`: by step and rank, time in it that recorded collectives explain.
+ */
+function caughtUp(
+  steps: readonly (readonly Stretches[])[],
+  stretch: number,
+  least: number,
+  met: readonly (readonly number[])[] = [],
+): number {
+  const spread = (times: readonly number[]): number => Math.max(...times) - Math.min(...times);
+  const telling = steps.map((ranks, step) => {
+    const reached = ranks.map(({ lengths, late }) => lengths.slice(0, stretch).reduce((sum, length) => sum + length, late));
+    const own = ranks.map(({ lengths }, rank) => (lengths[stretch] as number) - (met[step]?.[rank] ?? 0));
+    return { before: spread(reached), after: spread(reached.map((time, rank) => time + (own[rank] as number))) };
+  });
   const sumOf = (of: typeof telling): number => of.reduce((sum, { before }) => sum + before, 0);
-  const telling = steps.map((ranks) => ({ before: apart(ranks, stretch), after: apart(ranks, stretch + 1) }));
   const all = telling.filter(({ before }) => before > least);
-  if (all.length < Math.min(apartStepsMin, steps.length)) return false;
-  const closer = all.filter(({ before, after }) => after < closerMax * before);
-  return sumOf(closer) > sumOf(all) / 2;
+  if (all.length < Math.min(apartStepsMin, steps.length)) return 0;
+  const closer = sumOf(all.filter(({ before, after }) => after < closerMax * before));
+  return closer > sumOf(all) / 2 ? closer : 0;
 }
 
 /** A few ranks differ if the median rank does by no more than this share of what the most different does. */
