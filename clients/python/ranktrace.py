@@ -483,6 +483,11 @@ class Profile:
         return span
 
     def _enter_collective(self, op, group, size, peer):
+        span = self._collective(op, group, size, peer)
+        return None if span is None else self._begin(span)
+
+    def _collective(self, op, group, size, peer):
+        """The next one of its group; None beyond a limit."""
         try:
             span = _Span(str(op))
             span.op = span.name
@@ -496,7 +501,7 @@ class Profile:
                     return None
                 span.sequence = self._sequences.get(key, 0)
                 self._sequences[key] = span.sequence + 1
-            return self._begin(span)
+            return span
         except Exception:
             self._dropped_events += 1
             return None
@@ -2397,7 +2402,7 @@ def instrument_torch():
         return
     _is_instrumented = True
     _learn_torch()
-    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, _hook_device_waits, trace_collectives):
+    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, trace_collectives):
         try:
             part()
         except Exception as error:
@@ -2479,20 +2484,89 @@ def _hook_backward():
     @functools.wraps(original)
     def backward(*args, **kwargs):
         profile = _running
-        if profile is None:
-            return original(*args, **kwargs)
+        depth = getattr(_backward, "depth", 0)
+        if profile is None or depth > 0:
+            # Checkpointed parts run a backward within the backward.
+            _backward.depth = depth + 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                _backward.depth = depth
         _begin_steps(profile)
         # The forward pass: from the last batch, backward or step to here. What lies between is the program's own work.
         _add_since_mark(profile, "forward")
         span = profile._begin(_Span("backward"))
+        _backward.depth, _backward.computed = 1, None
         try:
             return original(*args, **kwargs)
         finally:
+            _backward.depth = 0
+            if _data_parallel:
+                _add_data_parallel(profile)
             if span is not None:
                 _end(span)
                 _set_mark(span.end)
 
     torch.autograd.backward = backward
+
+
+_data_parallel = weakref.WeakSet()  # modules whose gradients are reduced on CPUs, in backward
+_backward = threading.local()  # by thread: how many backwards run within each other, and when the outermost one's last gradient was computed
+
+
+def _hook_data_parallel():
+    """DistributedDataParallel reduces gradients below Python. On CPUs backward waits for that at its end: this shows from when on."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return
+    module = torch.nn.parallel.DistributedDataParallel
+    original = module.__init__
+
+    @functools.wraps(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        try:
+            _watch_data_parallel(self)
+        except Exception as error:
+            _notice(f"this version of PyTorch is not known well enough (DistributedDataParallel): {_reason(error)}")
+
+    module.__init__ = init
+
+
+def _watch_data_parallel(module):
+    import torch
+
+    # Of a graph's leaves, that of the last parameter mostly comes first. What it queues runs before what the module queues with the last gradient.
+    parameters = [one for one in module.parameters() if one.requires_grad]
+    if module.device_type != "cpu" or not parameters or not hasattr(parameters[-1], "register_post_accumulate_grad_hook"):
+        return
+    engine = torch.autograd.Variable._execution_engine
+
+    def computed():
+        _backward.computed = _now()
+
+    def begun(_parameter):
+        if _running is not None and getattr(_backward, "depth", 0) == 1:
+            engine.queue_callback(computed)
+
+    parameters[-1].register_post_accumulate_grad_hook(begun)
+    _data_parallel.add(module)
+
+
+def _add_data_parallel(profile):
+    try:
+        if not any(module.require_backward_grad_sync for module in _data_parallel):
+            return
+        # Every rank counts this backward, also where the parameter got no gradient.
+        span = profile._collective("all_reduce", "DDP", 0, None)
+        if span is None or _backward.computed is None or len(profile._events) >= _EVENTS_MAX:
+            return
+        span.thread, span.start, span.end = _thread_of(profile), _backward.computed, _now()
+        if span.thread is not None:
+            profile._events.append(span)
+    except Exception:
+        profile._dropped_events += 1
 
 
 def _hook_device_waits():

@@ -91,8 +91,9 @@ function collectiveTime({ placed, collectives }: RawStep, phase: string): number
     let reached = from;
     for (const { entry, exit = Number.POSITIVE_INFINITY, exposed } of collectives) {
       for (const [begin, end] of exposed ?? [[entry, exit] as const]) {
-        time += Math.max(0, Math.min(until, end) - Math.max(reached, begin));
-        reached = Math.max(reached, Math.min(until, end));
+        if (begin >= until || end <= reached) continue;
+        time += Math.min(until, end) - Math.max(reached, begin);
+        reached = Math.min(until, end);
       }
     }
   }

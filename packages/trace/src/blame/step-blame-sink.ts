@@ -78,8 +78,8 @@ export class StepBlameSink implements TraceSink {
   readonly #trackOf = new Map<number, number>();
   /** Names of phases, each with its earliest place: the end of its step, its place among the step's phases, and the one before it. */
   readonly #phases = new Map<string, { end: number; place: number; after: string | undefined }>();
-  /** The first step with most phases. The first step of all may lack some: a loop is entered in its midst. */
-  #fullest: { readonly names: readonly string[]; readonly end: number } = { names: [], end: Number.POSITIVE_INFINITY };
+  /** The first step with most phases, but for ranks' own first ones: a loop is entered in its midst. */
+  #fullest = { names: [] as readonly string[], isFirst: true, end: Number.POSITIVE_INFINITY };
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
@@ -238,7 +238,7 @@ export class StepBlameSink implements TraceSink {
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
     const end = start + length;
-    if (phases !== undefined) this.#learn(phases, end);
+    if (phases !== undefined) this.#learn(phases, end, process.steps === 0);
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
@@ -264,7 +264,7 @@ export class StepBlameSink implements TraceSink {
     });
   }
 
-  #learn(phases: ReadonlyMap<string, number>, end: number): void {
+  #learn(phases: ReadonlyMap<string, number>, end: number, isFirst: boolean): void {
     let place = 0;
     let after: string | undefined;
     for (const name of phases.keys()) {
@@ -275,8 +275,10 @@ export class StepBlameSink implements TraceSink {
       after = name;
       place++;
     }
-    const { names, end: first } = this.#fullest;
-    if (phases.size > names.length || (phases.size === names.length && end < first)) this.#fullest = { names: [...phases.keys()], end };
+    const known = this.#fullest;
+    const isSooner = isFirst === known.isFirst ? end < known.end : known.isFirst;
+    if (phases.size > known.names.length || (phases.size === known.names.length && isSooner))
+      this.#fullest = { names: [...phases.keys()], isFirst, end };
   }
 
   /** In the order of the step with most phases; others behind the one that they follow in their own step. */
