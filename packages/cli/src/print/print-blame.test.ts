@@ -21,7 +21,7 @@ const blame: Blame = {
   verdict: 'straggler',
   findings: [straggler],
   steps: { count: 12, first: 4, last: 15, leftOut: 1 },
-  ...{ step: 36e6, basis: 'pieces' },
+  ...{ step: 36e6, basis: 'pieces', hidden: [] },
   frontier: [
     { phase: 'data', advance: 4e6, leader: 0, leaderShare: 0.4 },
     { phase: 'forward', advance: 14e6, leader: 1, leaderShare: 1 },
@@ -83,6 +83,8 @@ it('says what it cannot rest on', () => {
   const unaligned = { ...blame, alignment: { bound: undefined, unaligned: [1], uncertainty: undefined } };
   expect(formatBlame(ofRun(unaligned))).toMatch(/rests on clocks that are not all aligned \(rank 1\): waits there come of lengths alone/);
   expect(formatBlame(ofRun({ ...blame, basis: 'phases' }))).toMatch(/rests on lengths of phases alone/);
+  const hiding = { ...blame, basis: 'phases', hidden: ['backward'] } as const;
+  expect(formatBlame(ofRun(hiding))).toContain('rests on lengths of phases: ranks also meet in backward, where no collective was recorded');
   expect(formatBlame(ofRun({ ...blame, steps: { count: 0, first: undefined, last: undefined, leftOut: 0 } }))).toBe('');
 });
 
@@ -102,6 +104,7 @@ it('gives the same as data, whose parts add up to the step', () => {
     'judgedSteps',
     'steps',
     'basis',
+    'hidden',
     'whatIf',
     'stepNs',
     'breakdown',

@@ -64,9 +64,9 @@ function basisOf({ verdict, verdictSteps, last, steps: all, cutAt }: RunBlame): 
 
 /** The part as data, without the verdict and the findings: lengths in ns, or in ms where the name says so; unknown values are left out. */
 export function blameData({ last, steps: judgedSteps, cutAt }: RunBlame): unknown {
-  const { step, steps, basis, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
+  const { step, steps, basis, hidden, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
   return {
-    ...{ judgedSteps, steps, basis, cutAt, whatIf },
+    ...{ judgedSteps, steps, basis, hidden, cutAt, whatIf },
     stepNs: step,
     breakdown: breakdown.map(({ step: stepNs, own, waits, transfer, unmatched, other, ...rank }) => ({
       ...{ ...rank, stepNs, ownNs: Object.fromEntries(own) },
@@ -172,7 +172,9 @@ function visibleLine({ visible }: Blame): string {
   return `a rank slower than its peers in each step would be seen from ${parts.join(', ')} on; less is hidden by noise`;
 }
 
-function boundLine({ basis, alignment: { bound, uncertainty, unaligned } }: Blame): string {
+function boundLine({ basis, hidden, alignment: { bound, uncertainty, unaligned } }: Blame): string {
+  if (hidden.length > 0)
+    return `rests on lengths of phases: ranks also meet in ${hidden.map(printable).join(', ')}, where no collective was recorded`;
   if (basis === 'phases') return 'rests on lengths of phases alone: no collectives of all ranks were recorded in these steps';
   if (unaligned.length > 0)
     return `rests on clocks that are not all aligned (${ranksText(unaligned)}): waits there come of lengths alone; own work needs no clocks`;

@@ -89,6 +89,8 @@ export interface BlameWindow {
   readonly leftOut: number;
   /** `pieces`: from collectives. `phases`: only phase lengths are known, and waits are inferred from them. */
   readonly basis: 'pieces' | 'phases';
+  /** Phases in which ranks meet though no collective was recorded there: why the basis is not `pieces`. */
+  readonly hidden?: readonly string[];
   readonly alignment: BlameAlignment;
   /** The phase in which devices copy alone; absent: there is none. */
   readonly copyPhase?: string;

@@ -82,6 +82,7 @@ export interface Blame {
   /** Their mean length over the cluster, ns. */
   readonly step: number;
   readonly basis: BlameWindow['basis'];
+  readonly hidden: NonNullable<BlameWindow['hidden']>;
   readonly frontier: readonly FrontierPhase[];
   readonly excess: readonly PeerExcess[];
   /** By phase, largest first: in these steps' noise, an excess of this length over peers would have been found, ns per step. */
@@ -140,6 +141,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
     steps: { count: steps.length, first: steps[0]?.step, last: steps.at(-1)?.step, leftOut: window.leftOut },
     step,
     basis: window.basis,
+    hidden: window.hidden ?? [],
     frontier: frontierOf(window),
     excess: excesses.map(({ rank, total, phases: by, peers }): PeerExcess => {
       const work = peers.reduce((sum, length) => sum + length, 0);
@@ -216,7 +218,7 @@ function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Bl
 }
 
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
-  const { steps, ranks, roles, basis } = window;
+  const { steps, ranks, roles, basis, hidden = [] } = window;
   const why: string[] = [];
   // No steps is a valid input: there is nothing to judge.
   if (ranks.length === 0) return why;
@@ -227,7 +229,8 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
     why.push(`nothing was heard of ${who}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
   }
   if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole)) {
-    why.push('no collectives were recorded in these steps: waiting inside of a phase looks like work in it');
+    const recorded = hidden.length > 0 ? 'not all' : 'no';
+    why.push(`${recorded} collectives were recorded in these steps: waiting inside of a phase looks like work in it`);
   }
   const total = breakdown.reduce((sum, { step }) => sum + step, 0);
   const unmatched = breakdown.reduce((sum, { unmatched: time }) => sum + time, 0);

@@ -55,45 +55,48 @@ it('finds it among two ranks, though their first step lacks the phase, as that o
   expect(blame.findings[0]?.costMsPerStep).toBeCloseTo((15 * 19) / 20);
 });
 
+type Seen = 'spans and clocks' | 'clocks' | 'nothing';
+
 /**
- * Ranks that leave `backward` together, as they do with DDP. `workOf`: what each does, lines as above, `-` a time outside of all phases; `sees`: what is known
- * besides the lengths.
+ * Ranks that leave `backward` together, as they do with DDP, and `all_gather`, of which alone a collective is recorded. `workOf`: what each does, lines as above,
+ * `-` a time outside of all phases; `sees`: what is known besides the lengths.
  */
-function blameOfWork(workOf: (step: number) => readonly string[], sees: 'spans and clocks' | 'clocks' | 'nothing' = 'spans and clocks') {
+function blameOfWork(workOf: (step: number) => readonly string[], sees: Seen = 'spans and clocks') {
   const sink = new StepBlameSink();
-  const processes = workOf(0).map((_, rank) =>
-    traceProcess({ index: rank + 1, rank, ...(sees === 'nothing' && { alignment: unaligned }) }),
-  );
-  sink.begin(traceHeader(processes));
-  let starts = processes.map(() => 0);
+  const ranks = workOf(0).map((_, rank) => {
+    const process = traceProcess({ index: rank + 1, rank, ...(sees === 'nothing' && { alignment: unaligned }) });
+    const lane = (kind: 'thread' | 'steps', index: number) => traceLane({ index: 2 * rank + index, kind, process });
+    return { process, spans: lane('thread', 1), steps: lane('steps', 2), at: 0, phases: new Map<string, Nanos>() };
+  });
+  sink.begin(traceHeader(ranks.map(({ process }) => process)));
   for (let step = 0; step < 40; step++) {
     const lines = workOf(step).map((line) => line.split(', ').map((part) => part.split(' ') as [string, string]));
-    const meeting = Math.max(
-      ...lines.map((parts, rank) => {
-        const until = parts.slice(0, parts.findIndex(([name]) => name === 'backward') + 1);
-        return until.reduce((at, [, time]) => at + Number(time) * ms, starts[rank] as number);
-      }),
-    );
-    starts = lines.map((parts, rank) => {
-      const process = processes[rank] as (typeof processes)[number];
-      const start = starts[rank] as number;
-      const phases = new Map<string, Nanos>();
-      let at = start;
-      for (const [name, time] of parts) {
-        const length = nanos(name === 'backward' ? meeting - at : Number(time) * ms);
-        const lane = traceLane({ index: 2 * rank + 1, process });
-        if (name !== '-') phases.set(name, length);
-        if (name !== '-' && sees === 'spans and clocks')
-          sink.event(traceEvent({ lane, category: 'phase', name, start: traceTime(at), length }));
-        at += length;
+    const starts = ranks.map(({ at }) => at);
+    for (const rank of ranks) rank.phases = new Map();
+    // Each part up to a meeting, and that with all ranks.
+    while (lines.some((parts) => parts.length > 0)) {
+      const parts = lines.map((line) =>
+        line.splice(0, 1 + line.findIndex(([name]) => name === 'backward' || name === 'all_gather') || line.length),
+      );
+      const arrivals = ranks.map(({ at }, rank) => (parts[rank] ?? []).reduce((sum, [, time]) => sum + Number(time) * ms, at));
+      for (const [index, rank] of ranks.entries()) {
+        for (const [name, time] of parts[index] ?? []) {
+          const isMeeting = name === 'backward' || name === 'all_gather';
+          const length = nanos(isMeeting ? Math.max(...arrivals) - rank.at : Number(time) * ms);
+          const about = { lane: rank.spans, start: traceTime(rank.at), length };
+          if (name !== '-') rank.phases.set(name, length);
+          if (name === 'all_gather') sink.event(traceEvent({ ...about, kind: 'collective', name, group: 'world', sequence: step }));
+          else if (name !== '-' && sees === 'spans and clocks') sink.event(traceEvent({ ...about, category: 'phase', name }));
+          rank.at += length;
+        }
       }
-      const lane = traceLane({ index: 2 * rank + 2, kind: 'steps', process });
+    }
+    for (const [index, { steps: lane, phases, at }] of ranks.entries()) {
+      const start = starts[index] as number;
       sink.event(traceEvent({ kind: 'step', lane, start: traceTime(start), length: nanos(at - start), step, phases }));
-      return at;
-    });
+    }
   }
   sink.end();
-  expect(sink.blame.basis).toBe('phases');
   return sink.blame;
 }
 
@@ -140,6 +143,26 @@ it.each(['clocks', 'nothing'] as const)('blames no other rank for time outside o
     const named = findings.flatMap(({ kind, ranks }) => (kind === 'straggler' ? ranks : []));
     expect(named.filter((rank) => lines[rank] === work)).toEqual([]);
   }
+});
+
+it('knows from those who catch up in backward that ranks meet there, though collectives are recorded elsewhere', () => {
+  const gathers = `${work}, all_gather 1`;
+  const lines = [gathers, 'forward 15, backward 2, optimizer 2, all_gather 1'];
+  for (const order of [lines, lines.toReversed(), [...lines, gathers]]) {
+    const { basis, hidden, findings, breakdown } = blameOfWork(() => order);
+    const late = order.findIndex((line) => line !== gathers);
+    expect({ basis, hidden }).toEqual({ basis: 'phases', hidden: ['backward'] });
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [late], phase: 'forward' }]);
+    expect(findings[0]?.costMsPerStep).toBeCloseTo(10);
+    expect(breakdown[late === 0 ? 1 : 0]?.waits).toMatchObject([{ rank: late, name: 'backward', length: 10 * ms }]);
+  }
+});
+
+it('judges by collectives where they explain who catches up', () => {
+  const late = 'forward 5, backward 2, optimizer 12, all_gather 1';
+  const { basis, findings } = blameOfWork(() => [`${work}, all_gather 1`, late]);
+  expect(basis).toBe('pieces');
+  expect(findings).toMatchObject([{ kind: 'straggler', ranks: [1], phase: 'optimizer' }]);
 });
 
 it.each(['spans and clocks', 'clocks', 'nothing'] as const)('blames no sound rank of noisy jobs where %s show waits', (sees) => {

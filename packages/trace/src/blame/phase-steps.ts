@@ -61,22 +61,22 @@ const hiddenStepsMax = 64;
 const hiddenShareMin = 0.02;
 
 /**
- * Whether ranks meet where no collective was recorded: the late catch up in a phase, though what was recorded in it does not let them. Libraries make such
+ * Phases in which ranks meet without a recorded collective: the late catch up in them, though what was recorded there does not let them. Libraries make such
  * collectives below what a client sees, as PyTorch's DistributedDataParallel does in its backward: then recorded ones do not tell who waits.
  */
-export function hidesMeetings(
+export function hiddenMeetings(
   raw: readonly RawRanks[],
   processes: readonly TraceProcess[],
   phases: readonly string[],
   roles: readonly PhaseRole[],
   bound: number | undefined,
-): boolean {
-  if (processes.length < 2) return false;
+): readonly string[] {
+  if (processes.length < 2) return [];
   const steps = raw.slice(-hiddenStepsMax);
   const { hasClock, least } = clockOf(steps, processes, bound);
   const cut = steps.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
   const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
-  return phases.slice(0, -1).some((name, phase) => {
+  return phases.slice(0, -1).filter((name, phase) => {
     if (isWaitingRole(roles[phase])) return false;
     const met = steps.map(({ ranks }) => processes.map(({ index }) => collectiveTime(ranks.get(index) as RawStep, name)));
     return caughtUp(cut, 2 * phase + 1, least, met) > hiddenShareMin * time;

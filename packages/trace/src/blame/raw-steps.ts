@@ -8,7 +8,7 @@ import { phaseRolesOf } from '../steps/phase-role.ts';
 import type { BlameAlignment, BlameRank, BlameStep, BlameWindow, Piece, RankStep } from './blame-window.ts';
 import { cutStep, type PlacedPhase, type StepCollective, withoutWaiting } from './cut-step.ts';
 import type { OpTimes } from './op-times.ts';
-import { hidesMeetings, phaseSteps } from './phase-steps.ts';
+import { hiddenMeetings, phaseSteps } from './phase-steps.ts';
 
 /** A rank's part of a collective; its meeting is set when the other ranks' parts have come. */
 export interface RawCollective {
@@ -79,10 +79,11 @@ export function* cutWindow(
   const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const areRecorded = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0;
-  const basis = areRecorded && !hidesMeetings(detailed, taking, names, roles, alignment.bound) ? 'pieces' : 'phases';
+  const hidden = areRecorded ? hiddenMeetings(detailed, taking, names, roles, alignment.bound) : [];
+  const basis = areRecorded && hidden.length === 0 ? 'pieces' : 'phases';
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases')
-    return { ranks, phases: names, roles, ...phaseSteps(chosen, taking, names, roles, alignment.bound), leftOut, basis, alignment };
+    return { ranks, phases: names, roles, ...phaseSteps(chosen, taking, names, roles, alignment.bound), leftOut, basis, hidden, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
   const cut = (raw: RawStep): RankStep => {
     let rank = known.get(raw);
