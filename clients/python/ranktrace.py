@@ -2652,25 +2652,45 @@ def trace_collectives():
         original = getattr(distributed, name, None)
         if original is None or getattr(original, "_is_traced", False):
             continue
-        traced = _traced(original, op)
+        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args)))
         setattr(distributed, name, traced)
         # Callers inside of torch use the module's own names.
         module = sys.modules.get("torch.distributed.distributed_c10d")
         if module is not None and getattr(module, name, None) is original:
             setattr(module, name, traced)
+    for name, peer in (("send", "dst"), ("recv", "src")):
+        original = getattr(distributed, name, None)
+        if original is not None and not getattr(original, "_is_traced", False):
+            setattr(distributed, name, _traced(original, functools.partial(_send_or_receive, name, peer)))
 
 
-def _traced(original, op):
+def _traced(original, part_of):
+    """`part_of`: the op, group, bytes and peer of a call with such arguments; None: it is not recorded."""
+
     @functools.wraps(original)
     def call(*args, **kwargs):
-        profile = _running
-        if profile is None:
+        part = None if _running is None else part_of(args, kwargs)
+        if part is None:
             return original(*args, **kwargs)
-        with collective(op, _group_name(args, kwargs), _payload(args)):
+        with collective(*part):
             return original(*args, **kwargs)
 
     call._is_traced = True
     return call
+
+
+def _send_or_receive(op, peer, args, kwargs):
+    """What a rank receives from any other has no partner that is known when it begins."""
+    given = {**dict(zip(("tensor", peer, "group", "tag", f"group_{peer}"), args)), **kwargs}
+    try:
+        rank, group, tag = given.get(peer), _group_name((), given), given.get("tag", 0)
+        if rank is None and given.get(f"group_{peer}") is not None:
+            import torch
+
+            rank = torch.distributed.get_global_rank(given["group"], given[f"group_{peer}"])
+        return None if rank is None else (op, f"{group}, tag {tag}" if tag else group, _payload((given.get("tensor"),)), int(rank))
+    except Exception:
+        return None
 
 
 def _group_name(args, kwargs):

@@ -95,6 +95,13 @@ describe('the verdict', () => {
     ]);
   });
 
+  it('is not rotating where meetings cut the same work of stages at different places', () => {
+    const about = (rank: number) => ({ peers: `stage ${rank}` });
+    const first = 'forward 4, all_reduce 0.1, forward 0.1, all_reduce 0.1, forward 0.1, optimizer 1';
+    const second = 'forward 0.1, all_reduce 0.1, forward 4, all_reduce 0.1, forward 0.1, optimizer 1';
+    check(workedWindow([first, second], { about }), ['balanced']);
+  });
+
   it('is data loading where that takes a large part of the step', () => {
     const line = even.replace('data 4', 'data 24');
     check(workedWindow([line, line]), ['data_loading', 'data_loading  data: 24.00 ms, 41.4 %']);

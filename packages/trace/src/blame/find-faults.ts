@@ -357,14 +357,37 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
     spreads.push(most);
     if (most > 0) led[leader] = (led[leader] as number) + 1;
   }
-  // Pieces of a phase are units of the same work (micro-batches), so all of them become alike; but not where collectives alone cut it.
+  // Pieces of a phase that are units of the same work (micro-batches) all become alike; those between other meetings stay what they are in each step.
+  const areUnits = Array.from({ length: phases }, (_, phase) => window.isCutByMeetings !== true && hasUnits(window, phase));
   const newLength: NewLength = (rank, step, phase, measured) => {
     const place = at(rank, phase, step);
-    return window.isCutByMeetings === true
-      ? measured * (share[place] as number)
-      : (length[place] as number) / Math.max(1, count[place] as number);
+    return areUnits[phase] === true ? (length[place] as number) / Math.max(1, count[place] as number) : measured * (share[place] as number);
   };
   return { newLength, spread: median(spreads), led, more, phase: byPhase.indexOf(Math.max(...byPhase)) };
+}
+
+/** Units of the same work take about as long at each place among a step's pieces, over all steps: at most so many times as long. */
+const unitsApartMax = 3;
+
+/** Whether a rank's pieces of the phase are units of the same work, for half of the ranks or more. */
+function hasUnits({ steps, ranks }: BlameWindow, phase: number): boolean {
+  let [units, others] = [0, 0];
+  for (const rank of ranks.keys()) {
+    const byPlace: number[][] = [];
+    for (const { ranks: parts } of steps) {
+      let place = 0;
+      for (const piece of parts[rank]?.pieces ?? []) {
+        if (piece.kind !== 'own' || piece.phase !== phase) continue;
+        byPlace[place] ??= [];
+        byPlace[place++]?.push(piece.length);
+      }
+    }
+    const usual = byPlace.map((lengths) => median(lengths));
+    if (usual.length === 0) continue;
+    if (Math.max(...usual) <= unitsApartMax * Math.min(...usual)) units++;
+    else others++;
+  }
+  return units >= others;
 }
 
 const sumOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);

@@ -62,7 +62,8 @@ const hiddenShareMin = 0.02;
 
 /**
  * Phases in which ranks meet without a recorded collective: the late catch up in them, though what was recorded there does not let them. Libraries make such
- * collectives below what a client sees, as PyTorch's DistributedDataParallel does in its backward: then recorded ones do not tell who waits.
+ * collectives below what a client sees, as PyTorch's DistributedDataParallel does in its backward: then recorded ones do not tell who waits. `processes`: ranks
+ * that do the same work; stages of a pipeline catch up as they wait for each other's sends.
  */
 export function hiddenMeetings(
   raw: readonly RawRanks[],

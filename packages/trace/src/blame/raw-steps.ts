@@ -79,7 +79,10 @@ export function* cutWindow(
   const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const areRecorded = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0;
-  const hidden = areRecorded ? hiddenMeetings(detailed, taking, names, roles, alignment.bound) : [];
+  const alike = new Map<string, TraceProcess[]>();
+  for (const [place, { peers }] of ranks.entries()) alike.set(peers, [...(alike.get(peers) ?? []), taking[place] as TraceProcess]);
+  const meets = areRecorded ? [...alike.values()].map((of) => hiddenMeetings(detailed, of, names, roles, alignment.bound)) : [];
+  const hidden = names.filter((name) => meets.some((of) => of.includes(name)));
   const basis = areRecorded && hidden.length === 0 ? 'pieces' : 'phases';
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases')

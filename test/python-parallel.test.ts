@@ -1,0 +1,86 @@
+// Parallel training with gloo under `python -m ranktrace`; which rank is slow, and where, is planted. DistributedDataParallel reduces gradients below Python, and
+// backward waits for that: for how long, it says itself. Stages of a pipeline wait in sends and receives.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, type TestContext, test } from 'vitest';
+import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { findTorch } from './setup/torch-python.ts';
+import { readRun } from './setup/trace-events.ts';
+import { runLine } from './setup/warm-command.ts';
+
+const torch = findTorch();
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-parallel-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const steps = 60;
+
+interface Reported {
+  readonly findings: readonly { kind: string; ranks: number[]; phase: string; costMsPerStep: number }[];
+  readonly blame: { readonly basis: string };
+}
+
+/** Runs the program with ranktrace's client; returns what its ranks printed, and its report. */
+async function run(name: string, ranks: number, program: string, args: readonly string[], context: TestContext) {
+  if (torch === undefined) {
+    context.task.meta.impossibleHere = 'no Python here has torch; RANKTRACE_TORCH_PYTHON names one that has';
+    return context.skip();
+  }
+  const line = [torch.python, '-m', 'ranktrace', join(repository, 'test/programs', program), ...args];
+  const environment = { PYTHONPATH: join(repository, 'clients/python') };
+  const { code, stdout, stderr } = await runCommand(
+    ['run', '--ranks', `${ranks}`, '--name', name, '--out', directory, '--', ...line],
+    environment,
+  );
+  expect(code, stderr).toBe(0);
+  const { stdout: text } = await runLine(['report', directory, '--run', name, '--json']);
+  return { stdout, report: JSON.parse(text) as Reported };
+}
+
+/** Ranks at fault for at least 5 ms a step, half of what is planted: a busy machine adds less to one rank. */
+const blamed = ({ findings }: Reported) =>
+  findings
+    .filter(({ ranks, costMsPerStep }) => ranks.length > 0 && costMsPerStep >= 5)
+    .map(({ kind, ranks, phase }) => ({ kind, ranks, phase }));
+
+test.for([
+  [2, 'forward', 'forward'],
+  [3, 'backward', 'backward'],
+  [2, 'optimizer', 'other'],
+  // What lies between an optimizer's step and the next backward is the forward pass, for a loop without a DataLoader.
+  [3, 'after', 'forward'],
+  [2, 'none', ''],
+] as const)(
+  'of %i ranks, the last is slow in %s: it is named, and gradients are reduced once a step',
+  async ([ranks, place, phase], context) => {
+    const { stdout, report } = await run(place, ranks, 'torch_data_parallel.py', [`${steps}`, place], context);
+    expect(blamed(report)).toEqual(place === 'none' ? [] : [{ kind: 'straggler', ranks: [ranks - 1], phase }]);
+    expect(report.blame.basis).toBe('pieces');
+
+    const { events } = await readRun(join(directory, place), place);
+    for (let rank = 0; rank < ranks; rank++) {
+      const [, said = ''] = new RegExp(`^\\[rank ${rank}\\] reduced (.*)$`, 'm').exec(stdout) ?? [];
+      const reduced = JSON.parse(said) as number[];
+      const seen = events.filter(({ kind, group, rank: of }) => kind === 'collective' && group === 'DDP' && of === rank);
+      expect(seen.map(({ sequence }) => sequence)).toEqual(reduced.map((_, step) => step));
+      // A busy machine may stop a rank between the two readings of the clock, but not in most steps.
+      const apart = seen.map(({ length }, step) => Math.abs(length / 1e6 - (reduced[step] as number))).sort((a, b) => a - b);
+      expect(apart[steps >> 1]).toBeLessThan(2);
+    }
+  },
+);
+
+test.for([
+  [2, 0],
+  [3, 2],
+  [3, -1],
+] as const)('of %i stages, %i is slow: it is named, and every send has its receive', async ([ranks, slow], context) => {
+  const name = `pipeline-${ranks}-${slow}`;
+  const { report } = await run(name, ranks, 'torch_pipeline.py', [`${steps}`, `${slow}`], context);
+  expect(blamed(report)).toEqual(slow < 0 ? [] : [{ kind: 'stage_imbalance', ranks: [slow], phase: 'forward' }]);
+
+  const { events } = await readRun(join(directory, name), name);
+  const sends = events.filter(({ kind: of, name: op }) => of === 'collective' && (op === 'send' || op === 'recv'));
+  expect(sends.filter(({ peerRank, rank }) => Math.abs(peerRank - rank) === 1)).toHaveLength(4 * (ranks - 1) * steps);
+});
