@@ -261,6 +261,7 @@ findings, too; where a finding says the same, it says that it was alerted about.
   rotating_imbalance  in each step some rank works longer, not always the same
   cpu_contention      threads of the ranks wait for a CPU: their hosts are busy
   cluster_wide        all ranks work longer than when the run began
+  long_steps          some steps are of another kind (checkpoints, evaluations, stalls) and take a large part of the time
   data_loading        getting the next batch takes a large part of the step
   network             data is on its way for a large part of the step
   host_bound          GPUs wait for a large part of the step until their hosts launch work

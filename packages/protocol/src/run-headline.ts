@@ -18,7 +18,7 @@ const dead: ReadonlySet<string> = new Set(['rank_lost', 'rank_stopped']);
 const slower: ReadonlySet<string> = new Set(['cluster_wide', 'step_time', 'step_time_drift', 'step_time_limit']);
 const otherCauses: ReadonlySet<string> = new Set([
   ...['stage_imbalance', 'rotating_imbalance', 'cpu_contention', 'data_loading', 'network', 'host_bound', 'communication_bound'],
-  ...['copy_bound', 'pipeline_bubble'],
+  ...['copy_bound', 'pipeline_bubble', 'long_steps'],
 ]);
 
 /** A finding about single slow ranks that is worth a warning, or an open alert about them. */

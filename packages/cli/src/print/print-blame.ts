@@ -27,6 +27,7 @@ const inWords: Readonly<Record<Verdict, string>> = {
   rotating_imbalance: 'in each step some rank works longer, not always the same',
   cpu_contention: 'threads of the ranks wait for a CPU, which is no fault of any rank: their hosts are busy',
   cluster_wide: 'all ranks work longer than when the run began',
+  long_steps: 'some steps are of another kind, such as checkpoints, and take a large part of the time',
   data_loading: 'getting the next batch is not hidden behind computing',
   network: 'data is on its way for a large part of the step',
   host_bound: 'GPUs have nothing to do because their hosts launch work late',

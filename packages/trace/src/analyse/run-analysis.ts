@@ -293,7 +293,7 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
 /** Causes that take some of any step: a warning only where they are the verdict. */
 const sharedKinds: ReadonlySet<string> = new Set([
   ...['data_loading', 'network', 'host_bound', 'communication_bound', 'copy_bound'],
-  ...['pipeline_bubble', 'inconclusive'],
+  ...['pipeline_bubble', 'long_steps', 'inconclusive'],
 ]);
 
 /** `who`: its ranks; `where`: ` in PHASE` or nothing. */
@@ -303,6 +303,7 @@ const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: stri
   cpu_contention: () => 'ranks wait for a CPU: their hosts are busy',
   rotating_imbalance: (_, where) => `another rank is slow in each step${where}`,
   cluster_wide: (_, where) => `all ranks became slower${where}`,
+  long_steps: (who, where) => `some steps are much longer than the others${who === '' ? '' : `, because of ${who}`}${where}`,
   data_loading: (_, where) => `steps wait for data${where}`,
   network: (_, where) => `steps wait for the network${where}`,
   host_bound: (who) => `${who === '' ? 'GPUs wait for their hosts' : `the GPU of ${who} waits for its host`}`,

@@ -9,6 +9,10 @@ export const blameLimits = {
   blameEpisodesMax: 64,
   /** Changes of the cluster's step time at which windows may begin: the last ones. */
   blameChangesMax: 64,
+  /** Causes of steps of another kind that are told apart; further ones share one. */
+  blameLongGroupsMax: 64,
+  /** Distances between such steps of one cause that are counted. */
+  blameLongDistancesMax: 64,
   /** Pieces of all ranks' steps that are kept at full detail, about 150 bytes each; older steps go first. */
   blamePiecesMax: 1_000_000,
   /** Spans of one process that may turn out to be phases of its step; of further ones only the time of the phase is known, not its place. */

@@ -9,6 +9,7 @@
 // Invariant: the lengths of a step's pieces are whole ns and add up to the step.
 
 import type { PhaseRole } from '@ranktrace/protocol';
+import type { LongStep } from './long-steps.ts';
 import type { NamedOp, OpTimes } from './op-times.ts';
 
 /** A rank. Ranks with equal `peers` do the same work, so they can be compared. */
@@ -87,6 +88,8 @@ export interface BlameWindow {
   readonly steps: readonly BlameStep[];
   /** Steps so much longer than the others (warm-up, checkpoints) that they are of another kind: not in `steps`. */
   readonly leftOut: number;
+  /** These; absent: they are not looked at. */
+  readonly long?: readonly LongStep[] | undefined;
   /** `pieces`: from collectives. `phases`: only phase lengths are known, and waits are inferred from them. */
   readonly basis: 'pieces' | 'phases';
   /** Phases in which ranks meet though no collective was recorded there: why the basis is not `pieces`. */

@@ -7,6 +7,7 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import { phaseRolesOf } from '../steps/phase-role.ts';
 import type { BlameAlignment, BlameRank, BlameStep, BlameWindow, Piece, RankStep } from './blame-window.ts';
 import { cutStep, type PlacedPhase, type StepCollective, withoutWaiting } from './cut-step.ts';
+import { longStepsOf, type StepParts } from './long-steps.ts';
 import type { OpTimes } from './op-times.ts';
 import { hiddenMeetings, phaseSteps } from './phase-steps.ts';
 
@@ -70,6 +71,7 @@ export function* cutWindow(
   const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
   const whole = withoutOutliers(reported);
   const leftOut = reported.length - whole.length;
+  const others = leftOut === 0 ? [] : reported.filter((step) => !whole.includes(step));
   const isDetailed = ({ ranks }: RawRanks): boolean =>
     taking.length > 0 && taking.every(({ index }) => ranks.get(index)?.collectives.some(({ meeting }) => meeting !== undefined));
   const detailed = whole.filter(isDetailed);
@@ -85,8 +87,18 @@ export function* cutWindow(
   const hidden = names.filter((name) => meets.some((of) => of.includes(name)));
   const basis = areRecorded && hidden.length === 0 ? 'pieces' : 'phases';
   const chosen = basis === 'pieces' ? detailed : whole;
-  if (basis === 'phases')
-    return { ranks, phases: names, roles, ...phaseSteps(chosen, taking, names, roles, alignment.bound), leftOut, basis, hidden, alignment };
+  const parts = ({ step, ranks: of }: RawRanks, cutRanks?: readonly RankStep[]): StepParts => {
+    return { step, raw: taking.map(({ index }) => of.get(index) as RawStep), cut: cutRanks };
+  };
+  if (basis === 'phases') {
+    const long = longStepsOf(
+      others.map((step) => parts(step)),
+      chosen.map((step) => parts(step)),
+      { ranks, phases: names, roles },
+    );
+    const known = phaseSteps(chosen, taking, names, roles, alignment.bound);
+    return { ranks, phases: names, roles, ...known, leftOut, long, basis, hidden, alignment };
+  }
   const numbers = new Map(names.map((name, index) => [name, index]));
   const cut = (raw: RawStep): RankStep => {
     let rank = known.get(raw);
@@ -96,13 +108,19 @@ export function* cutWindow(
     }
     return rank;
   };
+  const cutRanks = ({ ranks: of }: RawRanks): RankStep[] => taking.map(({ index }) => cut(of.get(index) as RawStep));
   const steps: BlameStep[] = [];
-  for (const { step, ranks: byProcess } of chosen) {
-    const follows = steps.at(-1)?.step === step - 1;
-    steps.push({ step, follows, ranks: taking.map((process) => cut(byProcess.get(process.index) as RawStep)) });
+  for (const raw of chosen) {
+    const follows = steps.at(-1)?.step === raw.step - 1;
+    steps.push({ step: raw.step, follows, ranks: cutRanks(raw) });
     yield;
   }
-  return { ranks, phases: names, roles, steps, leftOut, basis, alignment };
+  const long = longStepsOf(
+    others.map((raw) => parts(raw, isDetailed(raw) ? cutRanks(raw) : undefined)),
+    chosen.map((raw, place) => parts(raw, steps[place]?.ranks)),
+    { ranks, phases: names, roles },
+  );
+  return { ranks, phases: names, roles, steps, leftOut, long, basis, alignment };
 }
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */

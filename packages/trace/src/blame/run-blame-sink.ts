@@ -17,8 +17,10 @@ import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blam
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
+import { cpuWaitOf } from './cpu-wait.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
+import { LongSteps } from './long-steps.ts';
 import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
 import { StepChanges } from './step-changes.ts';
 import type { Verdict } from './verdict.ts';
@@ -78,6 +80,12 @@ const lastStepsMin = 16;
 const schedulingMsMax = 10_000;
 const schedulingShareMax = 1 / 2;
 
+/** Steps of another kind are reported from this share of the run's time on, and are the verdict from this one on, … */
+const longShareToReport = 0.02;
+const longShareToJudge = 0.1;
+/** … if there are so many of one cause: one or two may be chance. */
+const longStepsMin = 3;
+
 export interface RunBlameOptions {
   /** The run's beginning, if the sink does not see it. */
   readonly beginning?: BlameLevels | undefined;
@@ -98,6 +106,9 @@ export class RunBlameSink implements TraceSink {
   #compared = 0;
   #time = 0;
   #windows = 0;
+  readonly #long = new LongSteps();
+  /** Hosts were busy in some window. */
+  #isBusy = false;
   /** Blame of the last steps, and these. */
   #last: { readonly numbers: readonly number[]; readonly blame: Blame } | undefined;
 
@@ -168,10 +179,15 @@ export class RunBlameSink implements TraceSink {
     this.#leaveToScheduling();
     const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
     const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
+    const usual = episodes.map((episode) => this.#findingOf(episode));
+    const long = this.#longFindings();
+    const longest = long.find(({ isVerdict: is }) => is)?.finding;
+    const most = about && this.#findingOf(about);
+    const known = longest !== undefined && longest.costMsPerStep > (most?.costMsPerStep ?? 0) ? longest : most;
     return {
-      verdict: about?.reported.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
-      verdictSteps: about?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
-      findings: episodes.map((episode) => this.#findingOf(episode)),
+      verdict: known?.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
+      verdictSteps: known?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
+      findings: [...usual, ...long.map(({ finding }) => finding)].sort((a, b) => b.costMsPerStep - a.costMsPerStep),
       last,
       steps: { first: Math.min(this.#first, first), last: final, count: this.#count, windows: this.#windows },
     };
@@ -246,6 +262,8 @@ export class RunBlameSink implements TraceSink {
     this.#compared += count;
     this.#first = Math.min(this.#first, first);
     this.#time += step * count;
+    this.#long.add(first, window.long ?? []);
+    if (cpuWaitOf(window.ranks).isBusy) this.#isBusy = true;
     for (const [key, finding] of keyed(findings)) {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
@@ -307,6 +325,22 @@ export class RunBlameSink implements TraceSink {
       this.#episodes.splice(this.#episodes.indexOf(least), 1);
     }
     return episode;
+  }
+
+  /** Steps that comparisons leave out, by cause, as far as they cost the run something. */
+  #longFindings(): { readonly finding: RunFinding; readonly isVerdict: boolean }[] {
+    const { count: left, time } = this.#long;
+    const [steps, all] = [this.#compared + left, this.#time + time];
+    return this.#long.groups(longShareToReport * all).map(({ ranks, phase, cause, steps: range, count, cost, isRegular, evidence }) => {
+      const [perStep, share] = [cost / Math.max(1, steps) / nanosPerMs, cost / all];
+      const finding: RunFinding = {
+        ...{ kind: 'long_steps', ranks, phase, steps: range, stretches: 1, affectedSteps: count, comparedSteps: steps, evidence },
+        ...{ costMsPerAffectedStep: cost / count / nanosPerMs, costMsPerStep: perStep, shareOfStep: share, gainMsPerStep: perStep },
+      };
+      // A busy host stops any rank now and then.
+      const isCertain = cause !== 'unknown' && (isRegular || (count >= longStepsMin && !this.#isBusy));
+      return { finding, isVerdict: isCertain && share >= longShareToJudge };
+    });
   }
 
   #findingOf({ reported, steps, stretches, affected, cost }: Episode): RunFinding {

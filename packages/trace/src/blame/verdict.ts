@@ -12,6 +12,8 @@ export type Verdict =
   | 'cpu_contention'
   /** All ranks work longer than they did. */
   | 'cluster_wide'
+  /** Some steps are of another kind, such as checkpoints, and take a large part of the time. */
+  | 'long_steps'
   /** Loading the next batch is not hidden behind computing. */
   | 'data_loading'
   /** Transfers take a large part of the step. */

@@ -1,0 +1,148 @@
+// Steps of another kind, such as checkpoints: what they cost, and whose they are.
+
+import { nanos, traceTime } from '@ranktrace/protocol';
+import { describe, expect, it } from 'vitest';
+import { someSeeds } from '../../../../test/setup/seeds.ts';
+import { mergeRun } from '../merge/merge-run.ts';
+import { Random } from '../simulate/random.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { type RunBlame, RunBlameSink } from './run-blame-sink.ts';
+
+const ms = 1e6;
+
+/** Steps of 50 ms, in which ranks wait for each other between `backward` and `optimizer`. */
+function blameOf(options: ClusterOptions): RunBlame {
+  const sink = new RunBlameSink();
+  for (const _ of mergeRun(simulatedCluster({ ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, ...options }).sources, sink));
+  return sink.blame;
+}
+
+const slow = (rank: number, step: number, length: number, phase: 'forward' | 'optimizer' = 'forward') => {
+  return { rank, phase, ms: length, step, lastStep: step };
+};
+const every = (distance: number, steps: number): number[] => {
+  return Array.from({ length: Math.floor((steps - 1) / distance) }, (_, at) => (at + 1) * distance);
+};
+const longOf = ({ findings }: RunBlame) => findings.filter(({ kind }) => kind === 'long_steps');
+
+describe('in a job of four ranks', () => {
+  it.each(someSeeds([1, 2, 3, 4, 5, 6]))('names a rank that all wait for every 40 steps, and what it costs (seed %i)', (seed) => {
+    const blame = blameOf({ seed, steps: 400, stragglers: every(40, 400).map((step) => slow(1, step, 400)) });
+    expect(blame.verdict).toBe('long_steps');
+    expect(longOf(blame)).toMatchObject([{ ranks: [1], phase: 'forward', affectedSteps: 9, comparedSteps: 399 }]);
+    const [{ steps, costMsPerAffectedStep, costMsPerStep, shareOfStep, evidence }] = longOf(blame) as [RunBlame['findings'][number]];
+    expect(steps).toEqual({ first: 40, last: 360 });
+    expect(Math.abs(costMsPerAffectedStep - 400)).toBeLessThan(20);
+    expect(costMsPerStep).toBeCloseTo((costMsPerAffectedStep * 9) / 399, 6);
+    expect(Math.abs(shareOfStep - 3600 / (3600 + 399 * 50))).toBeLessThan(0.02);
+    expect(evidence[0]).toBe('every 40 steps rank 1 works longer in forward than usual, and the others wait');
+  });
+
+  it.each(someSeeds([1, 2, 3]))('names the phase where all ranks work longer (seed %i)', (seed) => {
+    const stragglers = every(50, 400).flatMap((step) => [0, 1, 2, 3].map((rank) => slow(rank, step, 300)));
+    const blame = blameOf({ seed, steps: 400, stragglers });
+    expect(longOf(blame)).toMatchObject([{ ranks: [], phase: 'forward', affectedSteps: 7 }]);
+    expect(Math.abs((longOf(blame)[0]?.costMsPerAffectedStep ?? 0) - 300)).toBeLessThan(20);
+  });
+
+  it.each(someSeeds([1, 2, 3]))('counts time once that a rank is late from one step to the next (seed %i)', (seed) => {
+    const blame = blameOf({ seed, steps: 400, stragglers: every(40, 400).map((step) => slow(2, step, 400, 'optimizer')) });
+    expect(longOf(blame)).toMatchObject([{ ranks: [2], phase: 'optimizer', affectedSteps: 9 }]);
+    expect(Math.abs((longOf(blame)[0]?.costMsPerAffectedStep ?? 0) - 400)).toBeLessThan(40);
+  });
+
+  it('tells two causes apart', () => {
+    const evaluations = every(64, 600).flatMap((step) => [0, 1, 2, 3].map((rank) => slow(rank, step, 500)));
+    const blame = blameOf({ steps: 600, stragglers: [...evaluations, ...every(90, 600).map((step) => slow(0, step, 400, 'optimizer'))] });
+    expect(longOf(blame).map(({ ranks, phase, affectedSteps }) => [ranks, phase, affectedSteps])).toEqual([
+      [[], 'forward', 9],
+      [[0], 'optimizer', 6],
+    ]);
+  });
+
+  it('leaves a straggler its verdict where that costs more', () => {
+    const stragglers = [{ rank: 3, phase: 'backward' as const, ms: 20 }, ...every(60, 400).map((step) => slow(1, step, 300))];
+    const blame = blameOf({ steps: 400, stragglers });
+    expect([blame.verdict, blame.findings.map(({ kind, ranks }) => [kind, ranks])]).toEqual([
+      'straggler',
+      [
+        ['straggler', [3]],
+        ['long_steps', [1]],
+      ],
+    ]);
+  });
+
+  it('reports one stall, which is no verdict', () => {
+    const blame = blameOf({ steps: 200, stragglers: [slow(1, 120, 5000)] });
+    expect(blame.verdict).toBe('balanced');
+    expect(longOf(blame)).toMatchObject([{ ranks: [1], phase: 'forward', affectedSteps: 1, steps: { first: 120, last: 120 } }]);
+    expect(longOf(blame)[0]?.evidence[0]).toBe('in them rank 1 works longer in forward than usual, and the others wait');
+  });
+
+  it('says nothing of the first steps, and of what costs little', () => {
+    const early = [0, 3, 7].map((step) => slow(1, step, 5000));
+    expect(longOf(blameOf({ steps: 200, stragglers: early }))).toEqual([]);
+    expect(longOf(blameOf({ steps: 400, stragglers: [slow(1, 100, 150), slow(1, 200, 150)] }))).toEqual([]);
+  });
+
+  it('joins stalls of any rank, which are nobody’s', () => {
+    const random = new Random(3, 'stalls');
+    const phases = ['forward', 'optimizer'] as const;
+    const stragglers = [...Array(20).keys()].map((at) => {
+      return slow(random.whole(4), 10 + at * 40 + random.whole(30), 300, phases[random.whole(2)] as (typeof phases)[number]);
+    });
+    const blame = blameOf({ steps: 900, stragglers });
+    const affected = longOf(blame).reduce((sum, { affectedSteps }) => sum + affectedSteps, 0);
+    expect(affected).toBe(20);
+    expect(blame.verdict).toBe('balanced');
+  });
+});
+
+/** Ranks of which only lengths of phases are known, by step: ms by phase. */
+function ofPhases(ranks: number, steps: number, phasesOf: (rank: number, step: number) => Record<string, number>): RunBlame {
+  const sink = new RunBlameSink();
+  const processes = [...Array(ranks).keys()].map((rank) => traceProcess({ index: rank, rank, incarnation: `${rank}`, pid: rank }));
+  sink.begin(traceHeader(processes));
+  const lanes = processes.map((process, rank) => traceLane({ index: rank, process }));
+  for (const lane of lanes) sink.lane(lane);
+  const starts = new Float64Array(ranks);
+  for (let step = 0; step < steps; step++) {
+    for (const [rank, lane] of lanes.entries()) {
+      const phases = new Map(Object.entries(phasesOf(rank, step)).map(([name, length]) => [name, nanos(length * ms)] as const));
+      const length = [...phases.values()].reduce((sum, of) => sum + of, 0);
+      sink.event(traceEvent({ kind: 'step', lane, step, start: traceTime(starts[rank] as number), length: nanos(length), phases }));
+      starts[rank] = (starts[rank] as number) + length;
+    }
+  }
+  sink.end([]);
+  return sink.blame;
+}
+
+describe('where only lengths of phases are known', () => {
+  const isLong = (step: number): boolean => step > 0 && step % 40 === 0;
+
+  it('names a rank whose peers wait in a phase of waiting', () => {
+    const blame = ofPhases(2, 300, (rank, step) => {
+      const extra = isLong(step) ? 200 : 0;
+      return { forward: 10, save: rank === 0 ? extra : 0, all_reduce: rank === 0 ? 1 : 1 + extra };
+    });
+    expect(longOf(blame)).toMatchObject([{ ranks: [0], phase: 'save', affectedSteps: 7 }]);
+  });
+
+  it('names nobody where ranks wait inside of their phases', () => {
+    const blame = ofPhases(2, 300, (rank, step) => {
+      const extra = isLong(step) ? 200 : 0;
+      return { forward: rank === 0 ? 10 + extra : 10, backward: rank === 0 ? 20 : 20 + extra };
+    });
+    expect(longOf(blame)).toMatchObject([{ ranks: [], phase: undefined, affectedSteps: 7 }]);
+    expect(blame.verdict).not.toBe('long_steps');
+  });
+
+  it('names the phase that is longer on all ranks', () => {
+    const blame = ofPhases(2, 300, (_, step) => ({ forward: 10, backward: 20, evaluate: isLong(step) ? 300 : 0 }));
+    expect(longOf(blame)).toMatchObject([{ ranks: [], phase: 'evaluate', affectedSteps: 7 }]);
+    expect(blame.verdict).toBe('long_steps');
+  });
+});
