@@ -4,6 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { loaderWorkersKey } from '@ranktrace/protocol';
 import { afterAll, expect, type TestContext, test } from 'vitest';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 import { findTorch } from './setup/torch-python.ts';
@@ -83,4 +84,15 @@ test.for([
   const { events } = await readRun(join(directory, name), name);
   const sends = events.filter(({ kind: of, name: op }) => of === 'collective' && (op === 'send' || op === 'recv'));
   expect(sends.filter(({ peerRank, rank }) => Math.abs(peerRank - rank) === 1)).toHaveLength(4 * (ranks - 1) * steps);
+});
+
+test.for([
+  ['equal', [25, 25]],
+  ['one-slow', [5, 35]],
+] as const)('of loaders that work ahead, only one that is slower than the others is to blame: %s', async ([name, lengths], context) => {
+  const { report } = await run(name, 2, 'torch_loader.py', [`${steps}`, ...lengths.map(String)], context);
+  expect(blamed(report)).toEqual(name === 'equal' ? [] : [{ kind: 'straggler', ranks: [1], phase: 'data' }]);
+  if (name === 'equal') expect(report.findings.map(({ kind }) => kind)).toContain('data_loading');
+  const { processes } = await readRun(join(directory, name), name);
+  expect(processes.map(({ metadata }) => metadata.get(loaderWorkersKey))).toEqual(['1', '1']);
 });

@@ -362,6 +362,7 @@ class Profile:
         self._step = None  # number and start of the step that runs; None before the first
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
+        self._loader_workers = 0
         self._sender = None
         self._epoch = 0
 
@@ -2465,6 +2466,11 @@ def _hook_data_loaders():
         span = None
         if profile is not None:
             _begin_steps(profile)
+            workers = getattr(self, "_num_workers", 0)
+            if workers > profile._loader_workers:
+                # A loader that works ahead: what the loop waits for it is no work of this rank.
+                profile._loader_workers = workers
+                profile.add_metadata("ranktrace.loader_workers", workers)
             span = profile._begin(_Span("data"))
         try:
             return original(self)

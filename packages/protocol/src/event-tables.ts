@@ -137,6 +137,9 @@ export const ncclTrackPrefix = 'NCCL ';
  */
 export const leftOutKey = 'ranktrace.left_out';
 
+/** Metadata key of the processes or threads in which a rank's loader works ahead of the loop; `0`: the loop itself loads. */
+export const loaderWorkersKey = 'ranktrace.loader_workers';
+
 /** Metadata key of a rank that was still running when its file was written, with any value: a missing end is no loss. */
 export const stillRunningKey = 'ranktrace.still_running';
 

@@ -47,6 +47,7 @@ export {
   elementsPerRow,
   gpuKey,
   leftOutKey,
+  loaderWorkersKey,
   miscountedKey,
   ncclTrackPrefix,
   type Row,

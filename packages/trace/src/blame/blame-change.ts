@@ -9,6 +9,7 @@ import type { BlameAlignment, BlameWindow } from './blame-window.ts';
 import { type CpuWait, cpuWaitOf } from './cpu-wait.ts';
 import { type ChangePart, explainedText, workText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
+import { withLoaderQueues } from './loader-queues.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
 import type { Verdict } from './verdict.ts';
@@ -66,7 +67,8 @@ export interface BlameChange {
 }
 
 /** A window as levels; undefined if it holds no steps. */
-export function levelsOf(window: BlameWindow): BlameLevels | undefined {
+export function levelsOf(recorded: BlameWindow): BlameLevels | undefined {
+  const window = withLoaderQueues(recorded);
   const { steps, ranks, phases, roles, alignment } = window;
   if (steps.length === 0) return undefined;
   const own = new OwnWork(window);

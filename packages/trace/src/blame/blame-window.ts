@@ -9,6 +9,7 @@
 // Invariant: the lengths of a step's pieces are whole ns and add up to the step.
 
 import type { PhaseRole } from '@ranktrace/protocol';
+import type { LoaderTime } from './loader-queues.ts';
 import type { LongStep } from './long-steps.ts';
 import type { NamedOp, OpTimes } from './op-times.ts';
 
@@ -95,6 +96,8 @@ export interface BlameWindow {
   /** Phases in which ranks meet though no collective was recorded there: why the basis is not `pieces`. */
   readonly hidden?: readonly string[];
   readonly alignment: BlameAlignment;
+  /** By rank: what its loader takes for the batches of one step, if loaders work ahead and it is known. */
+  readonly loaders?: readonly (LoaderTime | undefined)[] | undefined;
   /** The phase in which devices copy alone; absent: there is none. */
   readonly copyPhase?: string;
   /** Pieces of a phase are stretches between meetings, no units of work. */

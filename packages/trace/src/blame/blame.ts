@@ -19,6 +19,7 @@ import { breakdownOf, type RankBreakdown } from './breakdown.ts';
 import { cpuWaitOf } from './cpu-wait.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
+import { loaderDoubt, withLoaderQueues } from './loader-queues.ts';
 import { clockShareOf, networkOf } from './network.ts';
 import { type Excess, OwnWork } from './own-work.ts';
 import { Replay } from './replay.ts';
@@ -125,9 +126,10 @@ const changeShareMin = 0.03;
 export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
 
 /** Blame of a window; yields between its parts. */
-export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): Generator<void, Blame> {
-  const breakdown = breakdownOf(window);
+export function* judgeWindow(recorded: BlameWindow, context: BlameContext = {}): Generator<void, Blame> {
+  const breakdown = breakdownOf(recorded);
   yield;
+  const window = withLoaderQueues(recorded);
   const { steps, ranks, phases } = window;
   const replay = new Replay(window);
   const own = new OwnWork(window);
@@ -175,7 +177,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
         ...costs(cost, step),
         gainMsPerStep: ms(gain),
         ...when,
-        evidence: [...evidence, ...slowOps(window, of, phase, own)],
+        evidence: [...evidence, ...loaderDoubt(window, of, phase), ...slowOps(window, of, phase, own)],
       };
     });
   const isData = window.roles.map((role) => role === 'data');
@@ -185,7 +187,15 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   const withoutCopies =
     copies < 0 ? mendedStep : replay.meanStep((rank, at, phase, length) => (phase === copies ? 0 : mended(rank, at, phase, length)));
   yield;
-  const ofAll = sharesOf(window, replay, mended, mendedStep, { withoutData, withoutCopies }, step, uncertainty);
+  const ofAll = sharesOf(
+    window,
+    replay,
+    mended,
+    mendedStep,
+    { withoutData, withoutCopies, loadsAhead: window !== recorded },
+    step,
+    uncertainty,
+  );
   const findings = withContention([...ofRanks, ...ofAll], window);
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
   if (common > 0 && common >= changeShareMin * before) {
@@ -279,7 +289,11 @@ function sharesOf(
   replay: Replay,
   mended: Parameters<Replay['meanStep']>[0],
   mendedStep: number,
-  { withoutData, withoutCopies }: { readonly withoutData: number; readonly withoutCopies: number },
+  {
+    withoutData,
+    withoutCopies,
+    loadsAhead,
+  }: { readonly withoutData: number; readonly withoutCopies: number; readonly loadsAhead: boolean },
   step: number,
   uncertainty: number | undefined,
 ): BlameFinding[] {
@@ -287,7 +301,11 @@ function sharesOf(
   const data = mendedStep - withoutData;
   if (data >= shareToReport * mendedStep) {
     const phase = window.phases[window.roles.indexOf('data')];
-    const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
+    const evidence = [
+      loadsAhead
+        ? `"${phase}" is part of every step, though loaders work ahead: on several ranks they are slower than the loop`
+        : `"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`,
+    ];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }
   const copies = mendedStep - withoutCopies;

@@ -7,6 +7,7 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import { phaseRolesOf } from '../steps/phase-role.ts';
 import type { BlameAlignment, BlameRank, BlameStep, BlameWindow, Piece, RankStep } from './blame-window.ts';
 import { cutStep, type PlacedPhase, type StepCollective, withoutWaiting } from './cut-step.ts';
+import type { LoaderTimes } from './loader-queues.ts';
 import { longStepsOf, type StepParts } from './long-steps.ts';
 import type { OpTimes } from './op-times.ts';
 import { hiddenMeetings, phaseSteps } from './phase-steps.ts';
@@ -56,6 +57,8 @@ export interface CutOptions {
   readonly groups: readonly ReadonlySet<number>[];
   /** See `BlameRank.cpuWait`, by process index. */
   readonly cpuWaits?: ReadonlyMap<number, number | undefined>;
+  /** By process index. */
+  readonly loaders?: LoaderTimes | undefined;
   /** Steps cut before, with the same phases and meetings; further ones are added. */
   readonly known?: Map<RawStep, RankStep> | undefined;
 }
@@ -65,7 +68,7 @@ export function* cutWindow(
   processes: readonly TraceProcess[],
   phases: readonly string[],
   raw: readonly RawRanks[],
-  { groups, cpuWaits, known = new Map() }: CutOptions,
+  { groups, cpuWaits, loaders: times, known = new Map() }: CutOptions,
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
@@ -80,6 +83,7 @@ export function* cutWindow(
   const roles = names.map((name) => byName.of(name));
   const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
+  const loaders = times && taking.map(({ index }) => times.get(index));
   const areRecorded = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0;
   const alike = new Map<string, TraceProcess[]>();
   for (const [place, { peers }] of ranks.entries()) alike.set(peers, [...(alike.get(peers) ?? []), taking[place] as TraceProcess]);
@@ -97,7 +101,7 @@ export function* cutWindow(
       { ranks, phases: names, roles },
     );
     const known = phaseSteps(chosen, taking, names, roles, alignment.bound);
-    return { ranks, phases: names, roles, ...known, leftOut, long, basis, hidden, alignment };
+    return { ranks, phases: names, roles, ...known, leftOut, long, basis, hidden, alignment, loaders };
   }
   const numbers = new Map(names.map((name, index) => [name, index]));
   const cut = (raw: RawStep): RankStep => {
@@ -120,7 +124,7 @@ export function* cutWindow(
     chosen.map((raw, place) => parts(raw, steps[place]?.ranks)),
     { ranks, phases: names, roles },
   );
-  return { ranks, phases: names, roles, steps, leftOut, long, basis, alignment };
+  return { ranks, phases: names, roles, steps, leftOut, long, basis, alignment, loaders };
 }
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */

@@ -7,7 +7,7 @@
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
-import { cpuWaitCounter, isWaitingRole } from '@ranktrace/protocol';
+import { cpuWaitCounter, isWaitingRole, loaderWorkersKey } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -18,6 +18,7 @@ import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
+import { LoaderQueues, type LoaderTimes } from './loader-queues.ts';
 import { OpNames, OpTimer } from './op-times.ts';
 import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
@@ -84,6 +85,8 @@ export class StepBlameSink implements TraceSink {
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
   #cutSteps: Map<RawStep, RankStep> | undefined;
+  readonly #queues = new LoaderQueues();
+  #loaders: { readonly range: string; readonly times: LoaderTimes | undefined } | undefined;
   #pieces = 0;
   #forgotten = 0;
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
@@ -331,8 +334,30 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const window = yield* cutWindow(processes, this.#phaseNames, raw, { groups: this.#parts.groups, cpuWaits, known: this.#cutSteps });
+    const about = { groups: this.#parts.groups, cpuWaits, loaders: this.#loaderTimes(), known: this.#cutSteps };
+    const window = yield* cutWindow(processes, this.#phaseNames, raw, about);
     return { ...window, opAt: (op) => this.#opNames.at(op) };
+  }
+
+  /** Whether loaders work ahead of the loop; undefined: nothing states it. */
+  get #loadAhead(): boolean | undefined {
+    const told = [...this.#processes.values()].flatMap(({ about }) => about.metadata.get(loaderWorkersKey) ?? []);
+    if (told.length > 0) return told.some((workers) => Number(workers) > 0);
+    // PyTorch's profiler names spans by the loader's class.
+    const names = [...this.#phases.keys()];
+    if (names.some((name) => name.includes('_MultiProcessingDataLoaderIter'))) return true;
+    return names.some((name) => name.includes('_SingleProcessDataLoaderIter')) ? false : undefined;
+  }
+
+  /** By all held steps: a loader's own time shows in the few in which it has no batches in stock. */
+  #loaderTimes(): LoaderTimes | undefined {
+    const { held } = this;
+    const range = `${held[0]} ${held.at(-1)} ${held.length}`;
+    if (this.#loaders?.range !== range) {
+      const raw = held.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
+      this.#loaders = { range, times: this.#queues.times(raw, (phase) => this.#roles?.of(phase) === 'data', this.#loadAhead) };
+    }
+    return this.#loaders.times;
   }
 
   /** Share of the time from a process's first step to the end of its last one, or its last sample; a sample tells of the time since the one before. */
