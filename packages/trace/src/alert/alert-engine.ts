@@ -69,6 +69,8 @@ interface RankState {
   overhead: number;
   overheadShare: number;
   readonly memory: Map<string, MemoryGrowth>;
+  /** It was restarted, and has ended no step since. */
+  isRestarted: boolean;
 }
 
 /** The engine's whole state, in JSON's types. */
@@ -183,6 +185,7 @@ export class AlertEngine {
       known.incarnation = fact.incarnation;
       known.ended = false;
       known.steps = 0;
+      known.isRestarted = true;
       known.memory.clear();
       this.#collectives.forget(rank);
       this.#reports.forget(rank);
@@ -220,6 +223,7 @@ export class AlertEngine {
     this.#collectives.goesOn(rank, this.#nowMs);
     this.#reports.forget(rank);
     this.#lastStepMs = this.#nowMs;
+    state.isRestarted = false;
     state.steps++;
     state.length += fact.length;
     state.overhead += fact.overhead;
@@ -528,5 +532,6 @@ function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSiz
     overhead: 0,
     overheadShare: 0,
     memory: new Map(),
+    isRestarted: false,
   };
 }

@@ -17,6 +17,7 @@ class Job {
   nowMs = 0;
   readonly silent = new Set<number>();
   readonly ended = new Set<number>();
+  readonly #lives = new Map<number, string>();
   readonly #stepMs: number;
   #step = 0;
 
@@ -29,7 +30,7 @@ class Job {
     const fact: RankFact = {
       worldSize: 4,
       host: 'a',
-      incarnation: '1',
+      incarnation: this.#lives.get(rank) ?? '1',
       ended: this.ended.has(rank),
       dropped: 0,
       missing: 0,
@@ -98,6 +99,16 @@ class Job {
     return this;
   }
 
+  /** These ranks begin again, at the last step that was saved. */
+  restart(...again: readonly number[]): this {
+    this.#step -= 10;
+    for (const rank of again) {
+      this.#lives.set(rank, '2');
+      this.hear(rank);
+    }
+    return this;
+  }
+
   /** These ranks say goodbye. */
   end(...gone: readonly number[]): this {
     for (const rank of gone) {
@@ -148,6 +159,21 @@ describe('a hang', () => {
     expect(job.reported.filter(({ change }) => change.kind === 'updated')).toHaveLength(1);
     job.train(5);
     expect(job.kinds).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('after a restart blames no rank for how far it came before it', () => {
+    const job = new Job({ hangMs: 10 * second }).train(50).restart(...ranks);
+    job.wait(15 * second);
+    expect(job.last).toMatchObject({ rule: 'hang', ranks: [] });
+    expect(job.last.summary).toMatch(/after step 49; usually one takes 200 ms; all ranks restarted since then$/);
+    job.train(5);
+    expect(job.kinds).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('names the rank that alone was restarted, and has ended no step since', () => {
+    const job = new Job({ hangMs: 10 * second }).train(50).restart(2);
+    job.wait(15 * second);
+    expect(job.last).toMatchObject({ rule: 'hang', ranks: [2], summary: expect.stringContaining('rank 2 restarted since then') });
   });
 
   it('is none while who is missing saves a checkpoint, as long as this run has taken for one before', () => {

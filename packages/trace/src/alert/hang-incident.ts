@@ -28,7 +28,8 @@ import type { RankPlaces } from './rank-places.ts';
 /** The engine's facts for this rule. Times: Unix ms, lengths of steps: ns. */
 export interface HangFacts {
   readonly nowMs: number;
-  readonly ranks: ReadonlyMap<number, { readonly ended: boolean; readonly lastMs: number }>;
+  /** `isRestarted`: since then it has ended no step. */
+  readonly ranks: ReadonlyMap<number, { readonly ended: boolean; readonly lastMs: number; readonly isRestarted: boolean }>;
   /** Ranks that never came. */
   readonly absent: readonly number[];
   /** Ranks that `rank_stopped` reports. */
@@ -239,12 +240,17 @@ export class HangIncident {
   #stalled(facts: HangFacts): Announcement {
     const { lastStepOf, lastStepMs, nowMs, usual } = facts;
     const going = goingOf(facts);
-    const last = going.map(lastStepOf);
-    const [first, furthest] = [Math.min(...last), Math.max(...last)];
-    const behind = first < furthest ? going.filter((_, at) => last[at] === first) : [];
+    const restarted = going.filter((rank) => facts.ranks.get(rank)?.isRestarted === true);
+    const furthest = Math.max(...going.map(lastStepOf));
+    // The steps of an earlier life say nothing of how far a rank came in this one.
+    const others = going.filter((rank) => !restarted.includes(rank));
+    const first = Math.min(...others.map(lastStepOf));
+    const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : [];
+    const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
     const who = [
-      ...(behind.length > 0 ? [`; ${ranksText(behind)} did not come as far as the others`] : []),
+      ...(restarted.length > 0 ? [`; ${others.length === 0 ? 'all ranks' : ranksText(restarted)} restarted since then`] : []),
+      ...(restarted.length === 0 && behind.length > 0 ? [`; ${ranksText(behind)} did not come as far as the others`] : []),
       ...(ended.length > 0 ? [`; ${ranksText(ended)} ended before`] : []),
     ].join('');
     const since = `no rank has ended a step for ${lengthText((nowMs - lastStepMs) * 1e6)}, after step ${furthest}`;
@@ -254,7 +260,7 @@ export class HangIncident {
       summary: `${since}; usually one takes ${lengthText(usual)}${who}`,
       ranks: behind,
       onsetAt: isoTime(lastStepMs),
-      key: JSON.stringify([furthest, behind, ended]),
+      key: JSON.stringify([furthest, behind, ended, restarted]),
     };
   }
 
