@@ -85,7 +85,11 @@ describe('ranktrace view', () => {
   const bad: readonly [string, () => string[], RegExp][] = [
     ['nothing', () => [], /missing required argument 'input'/],
     ['what is not there', () => [join(directory, 'none')], /Cannot open ".*none": there is no such file or directory/],
-    ['a directory without a run', () => [join(repository, 'docs')], /holds no segment/],
+    [
+      'a directory without a run',
+      () => [join(repository, 'docs')],
+      /it holds neither a run that ranktrace recorded, nor traces that it reads/,
+    ],
     ['a run that the store has not', () => [directory, '--run', 'night-9'], /Cannot open run "night-9": .*night-1, night-2/],
     ['a trace of noise', () => [written('noise.pftrace', Buffer.alloc(4096, 0xa7))], /"[^"]*noise\.pftrace": /],
     [

@@ -93,7 +93,10 @@ function inputOf(path: string): Input {
   if (logs.length > 0) return directory('inspector', logs);
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
   if (dumps.length > 0) return directory('flightRecorder', dumps);
-  return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
+  if (jsonFiles.length > 0) return directory('torch', jsonFiles);
+  if (isStore) return directory('store', [path]);
+  const wanted = 'neither a run that ranktrace recorded, nor traces that it reads (.json and .pftrace, also .gz, or logs of NCCL)';
+  throw new CliError('bad_input', `Cannot open "${path}": it holds ${wanted}`);
 }
 
 /** A run directory, or a directory of run directories. */

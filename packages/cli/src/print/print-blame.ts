@@ -13,12 +13,14 @@ import {
   type Verdict,
   type WaitedFor,
 } from '@ranktrace/trace/blame';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatNanos, formatTable, nameInLine, phaseChars } from '../terminal/format.ts';
 import { alertLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 
 const phasesShown = 5;
 const ranksShown = 16;
 const frontierShown = 8;
+/** A phase's name in a sentence. */
+const nameChars = 64;
 
 const inWords: Readonly<Record<Verdict, string>> = {
   balanced: 'no rank is to blame: none is slower than its peers, step for step',
@@ -91,7 +93,7 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
 export function blameHeadline(finding: RunFinding): string {
   const { kind, ranks, phase, costMsPerStep } = finding;
   const who = ranks.length === 0 ? '' : `: ${ranksText(ranks)}`;
-  const where = phase === undefined ? '' : ` in ${printable(phase)}`;
+  const where = phase === undefined ? '' : ` in ${nameInLine(phase, nameChars)}`;
   return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
 }
 
@@ -143,7 +145,15 @@ function breakdownTable({ breakdown }: Blame): string {
     const lengths = [waiting, rank.transfer + rank.unmatched, rest].map(formatNanos);
     return [`rank ${rank.rank}`, formatNanos(rank.step), ...own, ...lengths, waitText(rank.waits)];
   });
-  const head = ['own work per step', 'step', ...shown, 'waits', 'transfer', 'other', 'waits for'];
+  const head = [
+    'own work per step',
+    'step',
+    ...shown.map((name) => nameInLine(name, phaseChars)),
+    'waits',
+    'transfer',
+    'other',
+    'waits for',
+  ];
   const text = formatTable([head, ...rows], [false, ...Array(shown.length + 4).fill(true), false]);
   const more = breakdown.length - listed.length;
   return more > 0 ? `${text}\n(the ${listed.length} of ${breakdown.length} ranks that work longest; all of them with --json)` : text;
@@ -160,7 +170,7 @@ function frontierLine({ frontier }: Blame): string {
   const phases = frontier.filter(({ advance }) => advance > 0).slice(0, frontierShown);
   if (phases.length === 0) return '';
   const parts = phases.map(({ phase, advance, leader, leaderShare }) => {
-    return `${printable(phase)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
+    return `${nameInLine(phase, nameChars)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
   });
   return `slowest rank by phase: ${parts.join(', ')}`;
 }
@@ -169,7 +179,7 @@ function frontierLine({ frontier }: Blame): string {
 function visibleLine({ visible }: Blame): string {
   const shown = visible.filter(({ length }) => length > 0).slice(0, phasesShown);
   if (shown.length === 0) return '';
-  const parts = shown.map(({ phase, length }) => `${formatNanos(length)} in ${printable(phase)}`);
+  const parts = shown.map(({ phase, length }) => `${formatNanos(length)} in ${nameInLine(phase, nameChars)}`);
   return `a rank slower than its peers in each step would be seen from ${parts.join(', ')} on; less is hidden by noise`;
 }
 

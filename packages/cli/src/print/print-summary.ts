@@ -3,7 +3,7 @@
 import { isBeside, printable } from '@ranktrace/protocol';
 import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import type { RunBlame } from '@ranktrace/trace/blame';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatNanos, formatTable, nameInLine, phaseChars } from '../terminal/format.ts';
 import { blameHeadline } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';
 import { alertLines, aloneLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
@@ -103,7 +103,8 @@ function phaseTable(summary: RunSummary): string {
     const cells = shown.map((name) => formatNanos(rank.phases.get(name) ?? 0));
     return [`rank ${rank.rank}`, formatNanos(rank.mean), ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
   });
-  const text = formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+  const heads = shown.map((name) => nameInLine(name, phaseChars));
+  const text = formatTable([['mean per step', 'step', ...heads, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
   const more = ranks.length - listed.length;
   return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
 }

@@ -21,6 +21,9 @@ export const formatCount = (count: number): string => String(Math.round(count)).
 /** Longest cell of a table: a name of a megabyte would make every row as wide. */
 const cellCharsMax = 1000;
 
+/** A phase's name at the head of a column. */
+export const phaseChars = 28;
+
 /** A name of a trace on a line of ours: safe to show, shortened, at most `chars` characters. */
 export const nameInLine = (name: string, chars: number): string => lineName(displayText(name, cellCharsMax), chars);
 

@@ -14,9 +14,9 @@ const named: Record<PhaseRole, readonly string[]> = {
   ],
   data: [
     ...['data', 'data_load', 'dataLoader', 'load data', 'get_batch', 'nextBatch', 'input', 'dataloader.next', 'prefetch', 'fetch'],
-    ...['wait_for_data', 'async_prefetch', 'broadcast_data', 'data wait'],
+    ...['wait_for_data', 'async_prefetch', 'broadcast_data', 'data wait', '[pl][profile][_TrainingEpochLoop].train_dataloader_next'],
   ],
-  evaluation: ['eval', 'validate', 'Validation', 'evalStep', 'evaluate model'],
+  evaluation: ['eval', 'validate', 'Validation', 'evalStep', 'evaluate model', '[pl][profile][Strategy]DDPStrategy.validation_step'],
   checkpoint: ['checkpoint', 'saveCheckpoint', 'save', 'save_model', 'ckpt write', 'checkpointing'],
   work: [
     ...[
@@ -30,6 +30,8 @@ const named: Record<PhaseRole, readonly string[]> = {
       'database_gc',
       'async copy',
       'DistributedDataParallel.forward',
+      '[pl][profile][Strategy]DDPStrategy.training_step',
+      '[pl][profile]run_training_batch',
     ],
     ...[
       'recommender_forward',

@@ -26,9 +26,12 @@ const data =
 const waiting =
   /(^|_)(wait|waits|waiting|idle|sync|synchroni[sz](e|ation|ing)|comm|comms|communicat(e|ion|ing)|nccl|gloo|rccl|bubble|i?[bsr]?send|i?recv|i?receive|send_?recv|broadcast|bcast|ibcast|(reduce|gather|scatter)(?!_(add|sum|mean|max|min|nd)(_|$)))(_|$)/;
 
+/** Lightning's profiler names a span by kind and class before the hook: `[pl][profile][Strategy]DDPStrategy.validation_step`. */
+const lightningPlace = /^\[pl\]\[.*[.\]]/;
+
 /** The role of a phase by its name. */
 export function phaseRoleOf(name: string): PhaseRole {
-  const text = name.slice(0, limits.phaseRoleCharsMax);
+  const text = name.slice(0, limits.phaseRoleCharsMax).replace(lightningPlace, '');
   const words = text
     .replace(/([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g, '$1$2_')
     .toLowerCase()
