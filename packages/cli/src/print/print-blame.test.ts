@@ -21,7 +21,7 @@ const blame: Blame = {
   verdict: 'straggler',
   findings: [straggler],
   steps: { count: 12, first: 4, last: 15, leftOut: 1 },
-  ...{ step: 36e6, basis: 'pieces', hidden: [] },
+  ...{ step: 36e6, basis: 'pieces', hidden: [], long: [] },
   frontier: [
     { phase: 'data', advance: 4e6, leader: 0, leaderShare: 0.4 },
     { phase: 'forward', advance: 14e6, leader: 1, leaderShare: 1 },

@@ -30,7 +30,8 @@ export class HeadlineSinks {
 
   /** After the merge's end. Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */
   get blame(): RunBlame {
-    return this.#devices.blame ?? this.#steps.blame;
+    const ofDevices = this.#devices.blame;
+    return ofDevices === undefined ? this.#steps.blame : this.#steps.addLongSteps(ofDevices);
   }
 
   /** `blame`: this one's. */

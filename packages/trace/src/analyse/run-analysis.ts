@@ -154,7 +154,8 @@ export class RunAnalysisSink implements TraceSink {
   *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
     if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
     // Where work runs on GPUs, hosts only launch it.
-    const blame = (yield* during(this.#deviceBlame.judging(), progress)) ?? (yield* during(this.#blame.judging(), progress));
+    const ofDevices = yield* during(this.#deviceBlame.judging(), progress);
+    const blame = ofDevices === undefined ? yield* during(this.#blame.judging(), progress) : this.#blame.addLongSteps(ofDevices);
     const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [

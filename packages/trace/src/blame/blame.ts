@@ -84,6 +84,7 @@ export interface Blame {
   readonly step: number;
   readonly basis: BlameWindow['basis'];
   readonly hidden: NonNullable<BlameWindow['hidden']>;
+  readonly long: NonNullable<BlameWindow['long']>;
   readonly frontier: readonly FrontierPhase[];
   readonly excess: readonly PeerExcess[];
   /** By phase, largest first: in these steps' noise, an excess of this length over peers would have been found, ns per step. */
@@ -144,6 +145,7 @@ export function* judgeWindow(recorded: BlameWindow, context: BlameContext = {}):
     step,
     basis: window.basis,
     hidden: window.hidden ?? [],
+    long: window.long ?? [],
     frontier: frontierOf(window),
     excess: excesses.map(({ rank, total, phases: by, peers }): PeerExcess => {
       const work = peers.reduce((sum, length) => sum + length, 0);

@@ -168,6 +168,10 @@ export class RunBlameSink implements TraceSink {
     }
     this.#last = { numbers: held.filter((step) => step >= since), blame: last };
     const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
+    this.#long.add(
+      held[0] ?? 0,
+      last.long.filter(({ step }) => step > this.#judgedUpTo),
+    );
     // Findings of the last steps together are not repeated by their windows.
     const reported = new Set(keyed(last.findings).map(([key]) => key));
     while (left.length > 0) {
@@ -179,18 +183,33 @@ export class RunBlameSink implements TraceSink {
     this.#leaveToScheduling();
     const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
     const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
-    const usual = episodes.map((episode) => this.#findingOf(episode));
-    const long = this.#longFindings();
-    const longest = long.find(({ isVerdict: is }) => is)?.finding;
     const most = about && this.#findingOf(about);
-    const known = longest !== undefined && longest.costMsPerStep > (most?.costMsPerStep ?? 0) ? longest : most;
-    return {
-      verdict: known?.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
-      verdictSteps: known?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
-      findings: [...usual, ...long.map(({ finding }) => finding)].sort((a, b) => b.costMsPerStep - a.costMsPerStep),
+    return this.#withLong({
+      verdict: most?.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
+      verdictSteps: most?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
+      findings: episodes.map((episode) => this.#findingOf(episode)),
       last,
       steps: { first: Math.min(this.#first, first), last: final, count: this.#count, windows: this.#windows },
-    };
+    });
+  }
+
+  /** Blame of devices with the hosts' long steps: devices are recorded in some steps, their hosts in all. Call it instead of `judging`. */
+  addLongSteps(blame: RunBlame): RunBlame {
+    const left = this.#steps.held.filter((step) => step > this.#judgedUpTo);
+    const { steps, long = [] } = this.#steps.windowOf(left);
+    this.#long.add(left[0] ?? 0, long);
+    this.#compared += steps.length;
+    for (const { step } of steps) this.#time += this.#steps.lengthOf(step);
+    return this.#withLong(blame);
+  }
+
+  #withLong(blame: RunBlame): RunBlame {
+    const long = this.#longFindings();
+    const findings = [...blame.findings, ...long.map(({ finding }) => finding)].sort((a, b) => b.costMsPerStep - a.costMsPerStep);
+    const judged = blame.findings.find(({ kind }) => kind === blame.verdict)?.costMsPerStep ?? 0;
+    const longest = long.find(({ isVerdict }) => isVerdict)?.finding;
+    if (longest === undefined || longest.costMsPerStep <= judged) return { ...blame, findings };
+    return { ...blame, findings, verdict: 'long_steps', verdictSteps: longest.steps };
   }
 
   /** Removes episodes that scheduling on a busy host explains; they count to `cpu_contention`. */
@@ -262,7 +281,8 @@ export class RunBlameSink implements TraceSink {
     this.#compared += count;
     this.#first = Math.min(this.#first, first);
     this.#time += step * count;
-    this.#long.add(first, window.long ?? []);
+    // Of the last steps, those that are long among all of them count, once.
+    if (reported === undefined) this.#long.add(first, window.long ?? []);
     if (cpuWaitOf(window.ranks).isBusy) this.#isBusy = true;
     for (const [key, finding] of keyed(findings)) {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
