@@ -3,10 +3,16 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
+import { GpuBlameSink } from '../gpu/gpu-blame.ts';
+import { GpuSink } from '../gpu/gpu-sink.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import { finish } from '../model/finish.ts';
+import { teeSink } from '../model/tee-sink.ts';
 import { Random } from '../simulate/random.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import { gpuJob } from '../testing/gpu-job.ts';
+import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { type RunBlame, RunBlameSink } from './run-blame-sink.ts';
 
@@ -131,13 +137,15 @@ describe('where only lengths of phases are known', () => {
     expect(longOf(blame)).toMatchObject([{ ranks: [0], phase: 'save', affectedSteps: 7 }]);
   });
 
-  it('names nobody where ranks wait inside of their phases', () => {
-    const blame = ofPhases(2, 300, (rank, step) => {
-      const extra = isLong(step) ? 200 : 0;
-      return { forward: rank === 0 ? 10 + extra : 10, backward: rank === 0 ? 20 : 20 + extra };
-    });
-    expect(longOf(blame)).toMatchObject([{ ranks: [], phase: undefined, affectedSteps: 7 }]);
-    expect(blame.verdict).not.toBe('long_steps');
+  it('names one of several that wait for it in another phase, and neither of two', () => {
+    const of = (ranks: number): RunBlame =>
+      ofPhases(ranks, 300, (rank, step) => {
+        const extra = isLong(step) ? 200 : 0;
+        return { forward: rank === 0 ? 10 + extra : 10, backward: rank === 0 ? 20 : 20 + extra };
+      });
+    expect(longOf(of(2))).toMatchObject([{ ranks: [], phase: undefined, affectedSteps: 7 }]);
+    expect(of(2).verdict).not.toBe('long_steps');
+    expect(longOf(of(4))).toMatchObject([{ ranks: [0], phase: 'forward', affectedSteps: 7 }]);
   });
 
   it('names the phase that is longer on all ranks', () => {
@@ -145,4 +153,15 @@ describe('where only lengths of phases are known', () => {
     expect(longOf(blame)).toMatchObject([{ ranks: [], phase: 'evaluate', affectedSteps: 7 }]);
     expect(blame.verdict).toBe('long_steps');
   });
+});
+
+it('adds the long steps of hosts to the blame of their devices, of which few steps are judged', () => {
+  const faults = [{ kind: 'late_data', rank: 1, amount: 60 * ms, inStep: (step: number) => step % 10 === 5 }] as const;
+  const { files } = gpuJob({ seed: 1, ranks: 4, steps: 50, faults });
+  const gpus = new GpuSink();
+  const [devices, hosts] = [new GpuBlameSink(gpus), new RunBlameSink()];
+  finish(mergeRun(sourcesOfKineto(files.map(({ text }) => tableOfKineto(text))), teeSink(gpus, devices, hosts)));
+  const blame = hosts.addLongSteps(devices.blame as RunBlame);
+  expect(longOf(blame)).toMatchObject([{ ranks: [1], affectedSteps: 4, steps: { first: 15, last: 45 } }]);
+  expect(Math.abs((longOf(blame)[0]?.costMsPerAffectedStep ?? 0) - 60)).toBeLessThan(6);
 });

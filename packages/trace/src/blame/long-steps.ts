@@ -85,12 +85,29 @@ export function longStepsOf(
     const longer = ranks.flatMap((_, rank) => ((totals[rank] as number) >= explainsMin * most ? [rank] : []));
     const phase = phases[largestOf(longer.map((rank) => more[rank] as Float64Array))] as string;
     if (hidesWaits && !isCut) {
-      const isOne = longer.every((rank) => phases[largestOf([more[rank] as Float64Array])] === phase);
-      if (longer.length < ranks.length || !isOne) return unknown;
+      const places = longer.map((rank) => ({ rank, phase: phases[largestOf([more[rank] as Float64Array])] as string }));
+      return longer.length < ranks.length ? unknown : { ...unknown, ...oddOnesOut(places, ranks) };
     }
     if (2 * longer.length > ranks.length) return { ...about, ranks: [], phase, cause: 'work' };
     return { ...about, ranks: longer.map((rank) => (ranks[rank] as BlameRank).rank), phase, cause: 'work' };
   });
+}
+
+/**
+ * All ranks are longer by as much: those alone in a phase work in it, and most of the others wait for them in another one. All of them in one phase work there.
+ * Of two ranks in two phases, either may be the one that waits.
+ */
+function oddOnesOut(
+  places: readonly { readonly rank: number; readonly phase: string }[],
+  ranks: readonly BlameRank[],
+): Partial<Pick<LongStep, 'ranks' | 'phase' | 'cause'>> {
+  const byPhase = new Map<string, number[]>();
+  for (const { rank, phase } of places) byPhase.set(phase, [...(byPhase.get(phase) ?? []), rank]);
+  const [fewest, ...others] = [...byPhase].sort(([, a], [, b]) => a.length - b.length);
+  if (fewest === undefined || others.length > 1) return {};
+  const [phase, of] = fewest;
+  if (others.length === 0) return { phase, cause: 'work' };
+  return 2 * of.length < ranks.length ? { ranks: of.map((rank) => (ranks[rank] as BlameRank).rank), phase, cause: 'work' } : {};
 }
 
 interface Usual {

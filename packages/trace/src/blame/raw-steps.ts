@@ -57,6 +57,8 @@ export interface CutOptions {
   readonly groups: readonly ReadonlySet<number>[];
   /** See `BlameRank.cpuWait`, by process index. */
   readonly cpuWaits?: ReadonlyMap<number, number | undefined>;
+  /** Ranks have devices: their hosts wait for these in any phase. */
+  readonly hasDevices?: boolean;
   /** By process index. */
   readonly loaders?: LoaderTimes | undefined;
   /** Steps cut before, with the same phases and meetings; further ones are added. */
@@ -68,7 +70,7 @@ export function* cutWindow(
   processes: readonly TraceProcess[],
   phases: readonly string[],
   raw: readonly RawRanks[],
-  { groups, cpuWaits, loaders: times, known = new Map() }: CutOptions,
+  { groups, cpuWaits, hasDevices = false, loaders: times, known = new Map() }: CutOptions,
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
@@ -92,7 +94,7 @@ export function* cutWindow(
   const basis = areRecorded && hidden.length === 0 ? 'pieces' : 'phases';
   const chosen = basis === 'pieces' ? detailed : whole;
   const parts = ({ step, ranks: of }: RawRanks, cutRanks?: readonly RankStep[]): StepParts => {
-    return { step, raw: taking.map(({ index }) => of.get(index) as RawStep), cut: cutRanks };
+    return { step, raw: taking.map(({ index }) => of.get(index) as RawStep), cut: hasDevices ? undefined : cutRanks };
   };
   if (basis === 'phases') {
     const long = longStepsOf(

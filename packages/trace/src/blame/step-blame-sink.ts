@@ -85,6 +85,7 @@ export class StepBlameSink implements TraceSink {
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
   #cutSteps: Map<RawStep, RankStep> | undefined;
+  #hasDevices = false;
   readonly #queues = new LoaderQueues();
   #loaders: { readonly range: string; readonly times: LoaderTimes | undefined } | undefined;
   #pieces = 0;
@@ -125,6 +126,7 @@ export class StepBlameSink implements TraceSink {
   }
 
   lane(lane: TraceLane): void {
+    if (lane.kind === 'stream') this.#hasDevices = true;
     const threads = this.#processes.get(lane.process.index)?.threads;
     if (threads === undefined || lane.kind !== 'thread') return;
     const own = threads.findLast((thread) => isOverflowOf(lane, thread));
@@ -334,7 +336,13 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const about = { groups: this.#parts.groups, cpuWaits, loaders: this.#loaderTimes(), known: this.#cutSteps };
+    const about = {
+      groups: this.#parts.groups,
+      cpuWaits,
+      hasDevices: this.#hasDevices,
+      loaders: this.#loaderTimes(),
+      known: this.#cutSteps,
+    };
     const window = yield* cutWindow(processes, this.#phaseNames, raw, about);
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
