@@ -31,10 +31,10 @@ const services = [
   'packages/aggregator/src/store/{write-trace,run-store,run-store-kill}.test.ts',
   'packages/aggregator/src/alert/alert-{delivery,service}.test.ts',
   'packages/aggregator/src/prune/prune-kill.test.ts',
-  'packages/aggregator/src/view/view-socket*.test.ts',
+  'packages/aggregator/src/view/{follow-store,view-socket*}.test.ts',
   'packages/gpu/src/nccl-profiler.test.ts',
   'packages/sdk/src/open-telemetry.test.ts',
-  'packages/sdk/src/profile/profile.test.ts',
+  'packages/sdk/src/profile/{profile,sampled-ops}.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',
   'packages/sdk/src/transport/*.test.ts',
 ];
