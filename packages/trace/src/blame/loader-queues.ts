@@ -26,6 +26,8 @@ export type LoaderTimes = ReadonlyMap<number, LoaderTime>;
 
 /** A rank waited for a batch if it did so for this share of the time since the one before. */
 const waitedShareMin = 0.1;
+/** A rank whose batches are in time waits for them no longer than this share of its steps. */
+const waitedOfAllMin = 0.01;
 /** ms less to wait for the next batch per ms that the rank was busy: 1 where loaders work ahead, 0 where the loop loads; and that less its errors. */
 const aheadMin = 0.3;
 const aheadSureMin = 0.1;
@@ -59,12 +61,12 @@ export class LoaderQueues {
   #workAhead = false;
 
   /**
-   * Undefined where loaders do not work ahead, or no rank waits for them. `raw`: steps in order. `isAhead`: whether loaders work ahead, if that was
-   * recorded.
+   * Undefined where loaders do not work ahead, or no rank waits for them. `raw`: steps in order. `phases`: those that get batches. `isAhead`: whether
+   * loaders work ahead, if that was recorded.
    */
-  times(raw: readonly RawRanks[], isData: (phase: string) => boolean, isAhead: boolean | undefined): LoaderTimes | undefined {
-    const ranks = isAhead === false ? [] : [...new Set(raw.flatMap(({ ranks: of }) => [...of.keys()]))];
-    const all = new Map(ranks.map((index) => [index, waitsOf(raw, index, isData)] as const));
+  times(raw: readonly RawRanks[], phases: readonly string[], isAhead: boolean | undefined): LoaderTimes | undefined {
+    const ranks = isAhead === false || phases.length === 0 ? [] : waitingRanks(raw, phases);
+    const all = new Map(ranks.map((index) => [index, waitsOf(raw, index, phases)] as const));
     const longest = Math.max(0, ...[...all.values()].map(({ fetches }) => median(fetches.map(([, , next]) => next))));
     const byRank = new Map<number, Waits>();
     for (const [index, waits] of all) {
@@ -102,13 +104,27 @@ function isFaster({ fetches, free, lastWait }: Waits, longest: number): boolean 
   return lastWait >= Math.max(lastWaitMin * longest, fasterSpreadsMin * deviation(fetches.map(([, busy, next]) => busy + next)));
 }
 
-function waitsOf(raw: readonly RawRanks[], index: number, isData: (phase: string) => boolean): Waits {
+/** Ranks that wait for batches at all: of a thousand ranks, nearly all may have theirs in time. */
+function waitingRanks(raw: readonly RawRanks[], phases: readonly string[]): number[] {
+  const sums = new Map<number, { waited: number; length: number }>();
+  for (const { ranks } of raw) {
+    for (const [index, step] of ranks) {
+      const sum = sums.get(index) ?? { waited: 0, length: 0 };
+      sums.set(index, sum);
+      sum.length += step.length;
+      for (const phase of phases) sum.waited += step.phases?.get(phase) ?? 0;
+    }
+  }
+  return [...sums].flatMap(([index, { waited, length }]) => (waited > waitedOfAllMin * length ? [index] : []));
+}
+
+function waitsOf(raw: readonly RawRanks[], index: number, phases: readonly string[]): Waits {
   const fetches: Fetch[] = [];
   let [steps, batches, free, lastWait] = [0, 0, 0, 0];
   let before: { readonly step: number; readonly wait: number; busy: number } | undefined;
   for (const { step, ranks } of raw) {
     const of = ranks.get(index);
-    const waits = of === undefined ? [] : placesOf(of, isData);
+    const waits = of === undefined ? [] : placesOf(of, phases);
     if (of === undefined || waits.length === 0 || (before !== undefined && step > before.step + 1)) before = undefined;
     if (of === undefined || waits.length === 0) continue;
     steps++;
@@ -148,13 +164,13 @@ function withoutLong(fetches: readonly Fetch[]): Fetch[] {
 
 /** Where a rank waited for batches; of phases without a place it is the beginning of the step. */
 function placesOf(
-  { start, phases, placed }: RawStep,
-  isData: (phase: string) => boolean,
+  { start, phases: lengths, placed }: RawStep,
+  phases: readonly string[],
 ): { readonly from: number; readonly until: number }[] {
-  const waits = placed.filter(({ name }) => isData(name)).sort((a, b) => a.from - b.from);
+  const waits = placed.filter(({ name }) => phases.includes(name)).sort((a, b) => a.from - b.from);
   if (waits.length > 0) return waits;
-  const lengths = [...(phases ?? [])].flatMap(([name, length]) => (isData(name) ? [length] : []));
-  return lengths.length === 0 ? [] : [{ from: start, until: start + lengths.reduce((sum, length) => sum + length, 0) }];
+  const known = phases.flatMap((name) => lengths?.get(name) ?? []);
+  return known.length === 0 ? [] : [{ from: start, until: start + known.reduce((sum, length) => sum + length, 0) }];
 }
 
 /** Whether waits are shorter by about as much as ranks were busy for longer before. */

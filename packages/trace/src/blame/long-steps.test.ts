@@ -84,7 +84,7 @@ describe('in a job of four ranks', () => {
     const blame = blameOf({ steps: 200, stragglers: [slow(1, 120, 5000)] });
     expect(blame.verdict).toBe('balanced');
     expect(longOf(blame)).toMatchObject([{ ranks: [1], phase: 'forward', affectedSteps: 1, steps: { first: 120, last: 120 } }]);
-    expect(longOf(blame)[0]?.evidence[0]).toBe('in them rank 1 works longer in forward than usual, and the others wait');
+    expect(longOf(blame)[0]?.evidence[0]).toBe('in it rank 1 works longer in forward than usual, and the others wait');
   });
 
   it('says nothing of the first steps, and of what costs little', () => {

@@ -187,7 +187,7 @@ export class LongSteps {
   readonly #groups = new Map<string, Group>();
   #first = Number.POSITIVE_INFINITY;
   #before: { readonly step: number; readonly group: Group } | undefined;
-  /** ns, with those of the warm-up. */
+  /** Length of all of them, ns, and their number; without those of the warm-up. */
   time = 0;
   count = 0;
 
@@ -263,7 +263,7 @@ function distanceOf({ count, distances }: Group): number | undefined {
   return distance > 1 && hits >= regularDistancesMin && hits >= regularShareMin * (count - 1) ? distance : undefined;
 }
 
-function evidenceOf({ ranks, phase, cause, longest }: Group, every: number | undefined): string[] {
+function evidenceOf({ ranks, phase, cause, count, longest }: Group, every: number | undefined): string[] {
   const isOne = ranks.length === 1;
   const who = ranks.length > 0 ? ranksText(ranks) : 'all ranks';
   const why = {
@@ -273,7 +273,7 @@ function evidenceOf({ ranks, phase, cause, longest }: Group, every: number | und
   }[cause];
   const [length, usual] = [longest.length, longest.usual].map(lengthText);
   return [
-    `${every === undefined ? 'in them' : `every ${every} steps`} ${why}`,
+    `${every === undefined ? (count === 1 ? 'in it' : 'in them') : `every ${every} steps`} ${why}`,
     `the longest is step ${longest.step}: ${length}, where steps around it take ${usual}`,
   ];
 }

@@ -96,14 +96,12 @@ export function* cutWindow(
   const parts = ({ step, ranks: of }: RawRanks, cutRanks?: readonly RankStep[]): StepParts => {
     return { step, raw: taking.map(({ index }) => of.get(index) as RawStep), cut: hasDevices ? undefined : cutRanks };
   };
+  const about = { ranks, phases: names, roles };
   if (basis === 'phases') {
-    const long = longStepsOf(
-      others.map((step) => parts(step)),
-      chosen.map((step) => parts(step)),
-      { ranks, phases: names, roles },
-    );
+    const usual = others.length === 0 ? [] : chosen.map((step) => parts(step));
+    const long = others.map((step) => parts(step));
     const known = phaseSteps(chosen, taking, names, roles, alignment.bound);
-    return { ranks, phases: names, roles, ...known, leftOut, long, basis, hidden, alignment, loaders };
+    return { ...about, ...known, leftOut, long: longStepsOf(long, usual, about), basis, hidden, alignment, loaders };
   }
   const numbers = new Map(names.map((name, index) => [name, index]));
   const cut = (raw: RawStep): RankStep => {
@@ -121,12 +119,9 @@ export function* cutWindow(
     steps.push({ step: raw.step, follows, ranks: cutRanks(raw) });
     yield;
   }
-  const long = longStepsOf(
-    others.map((raw) => parts(raw, isDetailed(raw) ? cutRanks(raw) : undefined)),
-    chosen.map((raw, place) => parts(raw, steps[place]?.ranks)),
-    { ranks, phases: names, roles },
-  );
-  return { ranks, phases: names, roles, steps, leftOut, long, basis, alignment, loaders };
+  const usual = others.length === 0 ? [] : chosen.map((raw, place) => parts(raw, steps[place]?.ranks));
+  const long = others.map((raw) => parts(raw, isDetailed(raw) ? cutRanks(raw) : undefined));
+  return { ...about, steps, leftOut, long: longStepsOf(long, usual, about), basis, alignment, loaders };
 }
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */

@@ -363,7 +363,8 @@ export class StepBlameSink implements TraceSink {
     const range = `${held[0]} ${held.at(-1)} ${held.length}`;
     if (this.#loaders?.range !== range) {
       const raw = held.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
-      this.#loaders = { range, times: this.#queues.times(raw, (phase) => this.#roles?.of(phase) === 'data', this.#loadAhead) };
+      const phases = [...this.#phases.keys()].filter((phase) => this.#roles?.of(phase) === 'data');
+      this.#loaders = { range, times: this.#queues.times(raw, phases, this.#loadAhead) };
     }
     return this.#loaders.times;
   }
