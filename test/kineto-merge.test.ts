@@ -86,8 +86,8 @@ describe('ranks and windows', () => {
   const bad: readonly [string, () => string[], RegExp][] = [
     [
       'torch.profiler files and a run',
-      () => [good(), join(repository, 'docs')],
-      /Inputs must be of one kind: ".*good\.json\.gz" is a torch\.profiler file, ".*docs" is what ranktrace recorded$/,
+      () => [good(), join(repository, 'test/data/store-v2')],
+      /Inputs must be of one kind: ".*good\.json\.gz" is a torch\.profiler file, ".*store-v2" is what ranktrace recorded$/,
     ],
     [
       'a file that is not there',

@@ -24,17 +24,20 @@ export class AgentJob implements AsyncDisposable {
   /** Its agents see its ranks alone: other tests have ranks on this host, too. */
   readonly job = { SLURM_JOB_ID: randomUUID() };
   readonly port: number;
+  /** Where PyTorch's ranks meet. */
+  readonly #masterPort: number;
   readonly #directory = mkdtempSync(join(tmpdir(), 'ranktrace-agent-'));
   readonly #started: StartedCommand[] = [];
 
-  private constructor(port: number) {
+  private constructor(port: number, masterPort: number) {
     this.port = port;
+    this.#masterPort = masterPort;
     mkdirSync(this.at('tmp'));
   }
 
   /** With a service that takes these options, too. */
   static async start(...options: readonly string[]): Promise<AgentJob> {
-    const job = new AgentJob(await freePort());
+    const job = new AgentJob(await freePort(), await freePort());
     const serving = startCommand(['serve', '--listen', `127.0.0.1:${job.port}`, '--out', job.at('out'), ...options]);
     job.#started.push(serving);
     await serving.said('listening on http');
@@ -86,7 +89,13 @@ export class AgentJob implements AsyncDisposable {
     const env = {
       ...process.env,
       ...this.job,
-      ...{ RANK: `${rank}`, LOCAL_RANK: `${rank}`, WORLD_SIZE: `${worldSize}`, MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29500' },
+      ...{
+        RANK: `${rank}`,
+        LOCAL_RANK: `${rank}`,
+        WORLD_SIZE: `${worldSize}`,
+        MASTER_ADDR: '127.0.0.1',
+        MASTER_PORT: `${this.#masterPort}`,
+      },
       ...{ KINETO_IPC_SOCKET_DIR: this.at(folder), TMPDIR: this.at('tmp'), ...environment },
       ...(daemon && { KINETO_USE_DAEMON: '1' }),
     };
