@@ -125,7 +125,7 @@ export function* cutWindow(
 }
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */
-const outlierMin = 2.5;
+export const outlierMin = 2.5;
 /** … unless more than this share of steps is. */
 const outlierShareMax = 0.125;
 

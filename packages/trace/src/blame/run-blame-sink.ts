@@ -12,6 +12,7 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
+import { median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
@@ -21,6 +22,7 @@ import { cpuWaitOf } from './cpu-wait.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
 import { LongSteps } from './long-steps.ts';
+import { outlierMin } from './raw-steps.ts';
 import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
 import { StepChanges } from './step-changes.ts';
 import type { Verdict } from './verdict.ts';
@@ -196,10 +198,17 @@ export class RunBlameSink implements TraceSink {
   /** Blame of devices with the hosts' long steps: devices are recorded in some steps, their hosts in all. Call it instead of `judging`. */
   addLongSteps(blame: RunBlame): RunBlame {
     const left = this.#steps.held.filter((step) => step > this.#judgedUpTo);
-    const { steps, long = [] } = this.#steps.windowOf(left);
+    const lengths = left.map((step) => this.#steps.lengthOf(step));
+    // To cut steps takes longer than to judge the devices of a short recording, and most have no long ones.
+    const hasLong = Math.max(0, ...lengths) > outlierMin * median(lengths);
+    const long = hasLong ? (this.#steps.windowOf(left).long ?? []) : [];
     this.#long.add(left[0] ?? 0, long);
-    this.#compared += steps.length;
-    for (const { step } of steps) this.#time += this.#steps.lengthOf(step);
+    const isLong = new Set(long.map(({ step }) => step));
+    for (const [place, step] of left.entries()) {
+      if (isLong.has(step)) continue;
+      this.#compared++;
+      this.#time += lengths[place] as number;
+    }
     return this.#withLong(blame);
   }
 
