@@ -19,7 +19,7 @@ interface Job {
   readonly stock: number;
   readonly compute?: (rank: number) => number;
   /** What ranks state; default nothing. */
-  readonly workers?: number;
+  readonly workers?: number | string;
   readonly basis?: 'phases' | 'pieces';
   /** Batches of a step. */
   readonly fetches?: number;
@@ -101,6 +101,11 @@ describe('loaders that work ahead', () => {
     const blame = blameOf({ seed, ranks: 2 + seed, steps: 60, stock: 2, workers: 1, batch: noisy(30, 0.25) });
     expect(blame.verdict).toBe('data_loading');
     expect(blame.findings.map(({ kind }) => kind)).not.toContain('straggler');
+  });
+
+  it('are seen by the waits where what a rank states is no number', () => {
+    const blame = blameOf({ seed: 1, ranks: 4, stock: 2, workers: '−1 <b>', batch: noisy(30) });
+    expect(kinds(blame)).toEqual(['data_loading', ['data_loading']]);
   });
 
   it.each(someSeeds(Array.from({ length: 10 }, (_, seed) => seed)))('name the rank of which alone the loader is slow (seed %i)', (seed) => {

@@ -209,7 +209,7 @@ export class LongSteps {
   }
 
   #addTo(long: LongStep): Group {
-    const key = [long.cause, long.phase, ...long.ranks].join(' ');
+    const key = JSON.stringify([long.cause, long.phase, long.ranks]);
     let group = this.#groups.get(key) ?? (this.#groups.size >= limits.blameLongGroupsMax ? this.#groups.get(restKey) : undefined);
     if (group === undefined) {
       const isRest = this.#groups.size >= limits.blameLongGroupsMax;

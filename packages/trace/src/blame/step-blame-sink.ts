@@ -349,7 +349,7 @@ export class StepBlameSink implements TraceSink {
 
   /** Whether loaders work ahead of the loop; undefined: nothing states it. */
   get #loadAhead(): boolean | undefined {
-    const told = [...this.#processes.values()].flatMap(({ about }) => about.metadata.get(loaderWorkersKey) ?? []);
+    const told = [...this.#processes.values()].flatMap(({ about }) => /^\d{1,9}$/.exec(about.metadata.get(loaderWorkersKey) ?? '') ?? []);
     if (told.length > 0) return told.some((workers) => Number(workers) > 0);
     // PyTorch's profiler names spans by the loader's class.
     const names = [...this.#phases.keys()];
