@@ -49,7 +49,7 @@ test.for([
   [2, 'forward', 'forward'],
   [3, 'backward', 'backward'],
   [2, 'optimizer', 'other'],
-  // What lies between an optimizer's step and the next backward is the forward pass, for a loop without a DataLoader.
+  // A loop without a DataLoader is in its forward pass from an optimizer's step to the next backward.
   [3, 'after', 'forward'],
   [2, 'none', ''],
 ] as const)(

@@ -18,7 +18,7 @@ interface Job {
   /** Batches in stock; 0: the loop loads. */
   readonly stock: number;
   readonly compute?: (rank: number) => number;
-  /** What ranks state; default nothing. */
+  /** Ranks state it; default nothing. */
   readonly workers?: number | string;
   readonly basis?: 'phases' | 'pieces';
   /** Batches of a step. */

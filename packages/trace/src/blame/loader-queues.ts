@@ -52,7 +52,7 @@ const fetchesOfRankMin = 5;
 /** ns: the wait for a batch, the time busy after it, and the wait for the next one. */
 type Fetch = readonly [wait: number, busy: number, next: number];
 
-/** What loaders take, as far as steps show it; remembered while it holds. */
+/** The times that loaders take, as far as steps show them; remembered while they hold. */
 export class LoaderQueues {
   /** By process index, with what the slowest loader took then. */
   readonly #known = new Map<number, { readonly time: LoaderTime; readonly slowest: LoaderTime; readonly step: number }>();
@@ -245,7 +245,7 @@ function waitingForLoader(step: RankStep, less: number, isData: readonly boolean
   return { ...step, pieces };
 }
 
-/** What the cost of slow loaders rests on, for ranks that wait for theirs; nothing in other phases. */
+/** The cost of a slow loader is a bound where the others' times are not known: says so; nothing in other phases. */
 export function loaderDoubt({ loaders, ranks, phases, roles }: BlameWindow, of: readonly number[], phase: string | undefined): string[] {
   if (loaders === undefined || phase === undefined || roles[phases.indexOf(phase)] !== 'data') return [];
   const isKnown = ({ rank }: BlameRank, place: number): boolean => loaders[place] !== undefined || !of.includes(rank);

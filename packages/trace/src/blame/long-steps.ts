@@ -1,5 +1,5 @@
 // Steps of another kind: so much longer than those around them (a checkpoint, an evaluation, a stall) that medians and comparisons leave them out.
-// What they cost, and whose work it is.
+// Their cost is a finding, with the ranks and the phase that work longer in them.
 //
 //   steps    ▁▁▁▁▁█▁▁▁▁▁▁▁█▁▁▁▁▁▁▁█▁▁▁     every 8th: rank 0 works 150 ms longer in `other`
 //
@@ -95,7 +95,7 @@ export function longStepsOf(
 
 /**
  * All ranks are longer by as much: those alone in a phase work in it, and most of the others wait for them in another one. All of them in one phase work there.
- * Of two ranks in two phases, either may be the one that waits.
+ * If there are two ranks in two phases, either may be the one that waits.
  */
 function oddOnesOut(
   places: readonly { readonly rank: number; readonly phase: string }[],

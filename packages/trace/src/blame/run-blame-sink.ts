@@ -290,7 +290,7 @@ export class RunBlameSink implements TraceSink {
     this.#compared += count;
     this.#first = Math.min(this.#first, first);
     this.#time += step * count;
-    // Of the last steps, those that are long among all of them count, once.
+    // Long steps among the last ones are added once, by `judging`.
     if (reported === undefined) this.#long.add(first, window.long ?? []);
     if (cpuWaitOf(window.ranks).isBusy) this.#isBusy = true;
     for (const [key, finding] of keyed(findings)) {
