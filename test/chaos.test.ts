@@ -77,7 +77,7 @@ describe('nothing is lost uncounted, doubled or stopped', () => {
       context.task.meta.impossibleHere = why;
       return context.skip(why);
     }
-    const { disagreements, folder, stored } = await playRound(planOf(cell), directory);
+    const { disagreements, folder, stored } = await playRound(planOf(cell), join(directory, name.replaceAll(' ', '')));
     expect(disagreements, `kept in ${folder}\n${logsOf(folder)}`).toEqual([]);
     expect(stored).toBeGreaterThan(0);
   });

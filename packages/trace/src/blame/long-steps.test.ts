@@ -155,6 +155,30 @@ describe('where only lengths of phases are known', () => {
   });
 });
 
+it('leaves out lives of a rank that have few of the steps', () => {
+  const sink = new RunBlameSink();
+  const processes = [0, 1, 1].map((rank, index) => traceProcess({ index, rank, incarnation: `${index}`, pid: index }));
+  sink.begin(traceHeader(processes, { worldSize: 2 }));
+  const lanes = processes.map((process, index) => traceLane({ index, process }));
+  for (const lane of lanes) sink.lane(lane);
+  /** Step 40 is long in the life that is left out; the others wait less in it than usual. */
+  const phasesOf = (life: number, step: number): [string, number][] => {
+    if (step !== 40) return Object.entries({ forward: 10, all_reduce: 0.6 });
+    return Object.entries(life === 2 ? { forward: 900, all_reduce: 0 } : { forward: 9.9, all_reduce: 0.1 });
+  };
+  for (let step = 0; step < 200; step++) {
+    for (const [life, lane] of lanes.entries()) {
+      if (life === 2 && (step < 20 || step > 60)) continue;
+      const phases = new Map(phasesOf(life, step).map(([name, length]) => [name, nanos(length * ms)]));
+      const length = nanos([...phases.values()].reduce((sum, of) => sum + of, 0));
+      sink.event(traceEvent({ kind: 'step', lane, step, start: traceTime(step * 10.6 * ms), length, phases }));
+    }
+  }
+  sink.end([]);
+  expect(sink.blame.verdict).toBe('balanced');
+  expect(longOf(sink.blame)).toEqual([]);
+});
+
 it('adds the long steps of hosts to the blame of their devices, of which few steps are judged', () => {
   const faults = [{ kind: 'late_data', rank: 1, amount: 60 * ms, inStep: (step: number) => step % 10 === 5 }] as const;
   const { files } = gpuJob({ seed: 1, ranks: 4, steps: 50, faults });

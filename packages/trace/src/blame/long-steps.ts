@@ -41,7 +41,7 @@ export interface StepParts {
 /** A cause accounts for at least this share of what a step is longer. */
 const explainsMin = 0.5;
 
-/** `usual`: the steps around the long ones, all cut or none. `phases`: names, the last one `other`. */
+/** `long`: each longer than any of `usual`, the steps around them, which are all cut or none. `phases`: names, the last one `other`. */
 export function longStepsOf(
   long: readonly StepParts[],
   usual: readonly StepParts[],

@@ -74,7 +74,7 @@ export function* cutWindow(
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
-  const whole = withoutOutliers(reported);
+  const whole = withoutOutliers(reported, taking);
   const leftOut = reported.length - whole.length;
   const others = leftOut === 0 ? [] : reported.filter((step) => !whole.includes(step));
   const isDetailed = ({ ranks }: RawRanks): boolean =>
@@ -129,9 +129,9 @@ export const outlierMin = 2.5;
 /** … unless more than this share of steps is. */
 const outlierShareMax = 0.125;
 
-/** Without steps of another kind, such as the first or a checkpoint. */
-export function withoutOutliers<Step extends StepLengths>(raw: readonly Step[]): Step[] {
-  const longest = raw.map(({ ranks }) => Math.max(0, ...[...ranks.values()].map(({ length }) => length)));
+/** Without steps of another kind, such as the first or a checkpoint: long ones of these processes, each of which has all of the steps. */
+export function withoutOutliers<Step extends StepLengths>(raw: readonly Step[], taking: readonly TraceProcess[]): Step[] {
+  const longest = raw.map(({ ranks }) => Math.max(0, ...taking.map(({ index }) => (ranks.get(index) as { length: number }).length)));
   const most = outlierMin * median(longest);
   const usual = raw.filter((_, index) => (longest[index] as number) <= most);
   return raw.length - usual.length > Math.max(1, outlierShareMax * raw.length) ? [...raw] : usual;

@@ -70,7 +70,7 @@ export function* deviceWindow(
     raw,
   );
   const whole = raw.filter(({ ranks: of }) => taking.every(({ index }) => of.has(index))).slice(-stepsMax);
-  const kept = withoutOutliers(whole);
+  const kept = withoutOutliers(whole, taking);
   const cutters: StepCutter[] = [];
   for (const process of taking) {
     cutters.push(new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
