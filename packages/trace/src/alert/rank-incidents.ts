@@ -73,16 +73,18 @@ export class RankIncidents {
   raise(rank: number, nowMs: number, onset: Onset): void {
     if (this.has(rank)) return;
     const { run, rule, severity, unit } = this.#rule;
+    const id = `${run}/${rule}/rank-${rank}/${onset.key}`;
     const last = this.#open.at(-1);
     const joins = last !== undefined && (nowMs - last.raisedMs <= limits.alertJoinMs || this.#open.length >= limits.alertOpenPerRuleMax);
-    if (joins) {
-      last.ranks.add(rank);
-      last.isChanged = true;
+    // A rank that was clear for a while has its incident again, which goes on for the other ranks in it.
+    const joined = this.#open.find(({ alert }) => alert.id === id) ?? (joins ? last : undefined);
+    if (joined !== undefined) {
+      joined.ranks.add(rank);
+      joined.isChanged = true;
       return;
     }
     const alert: OpenAlert = {
-      id: `${run}/${rule}/rank-${rank}/${onset.key}`,
-      ...{ run, rule, severity, unit },
+      ...{ id, run, rule, severity, unit },
       state: 'firing',
       summary: '',
       series: { kind: 'rank', rank },

@@ -93,6 +93,19 @@ describe('what a change is due to', () => {
     );
   });
 
+  it('names a collective that is there no more', () => {
+    const without = workedWindow(
+      four.map((line) => line.replace('all_reduce 1, ', '')),
+      { about },
+    );
+    const slow = workedWindow(
+      four.map((line) => line.replace('all_reduce 1', 'all_reduce 8')),
+      { about },
+    );
+    check(without, 'network all_reduce world: -8.0 ms, 100 %', slow);
+    expect(blameOf(slow, without).evidence[0]).toBe('transfers take 8.00 ms less in all_reduce world, per step');
+  });
+
   it('is said with what of it is explained and what is not', () => {
     const texts = (now: BlameWindow, reported?: number): readonly string[] => blameOf(before, now, reported).evidence;
     const slow = workedWindow([even, even.replace('forward 10', 'forward 19').replace('backward 20', 'backward 17'), even, even], {

@@ -297,10 +297,11 @@ function frontierPhase(before: BlameLevels, now: BlameLevels): string | undefine
   return now.phases[more.indexOf(Math.max(...more))];
 }
 
+/** The name whose length changed most, by how much. Names that one of the two lacks have no length there. */
 function largestChange(before: ReadonlyMap<string, number>, now: ReadonlyMap<string, number>): readonly [string | undefined, number] {
   let [name, most]: [string | undefined, number] = [undefined, 0];
-  for (const [key, length] of now) {
-    const more = length - (before.get(key) ?? 0);
+  for (const key of new Set([...now.keys(), ...before.keys()])) {
+    const more = (now.get(key) ?? 0) - (before.get(key) ?? 0);
     if (Math.abs(more) > Math.abs(most)) [name, most] = [key, more];
   }
   return [name, most];

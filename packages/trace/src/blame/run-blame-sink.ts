@@ -374,15 +374,17 @@ export class RunBlameSink implements TraceSink {
 
   #findingOf({ reported, steps, stretches, affected, cost }: Episode): RunFinding {
     const { affected: _, stretch: __, mayBeScheduling: ___, ...finding } = reported;
+    // Steps that their windows leave out may be compared among the last steps: these and their time count, too.
+    const compared = Math.max(1, this.#compared, affected);
     return {
       ...finding,
       steps,
       stretches,
       affectedSteps: affected,
-      comparedSteps: this.#compared,
+      comparedSteps: compared,
       costMsPerAffectedStep: cost / Math.max(1, affected),
-      costMsPerStep: cost / Math.max(1, this.#compared),
-      shareOfStep: this.#time > 0 ? (1e6 * cost) / this.#time : 0,
+      costMsPerStep: cost / compared,
+      shareOfStep: this.#time > 0 ? Math.min(1, (nanosPerMs * cost) / this.#time) : 0,
     };
   }
 }

@@ -262,7 +262,7 @@ export class StepBlameSink implements TraceSink {
       start,
       length,
       gap: isNear ? gap : 0,
-      phases: phases ? new Map(phases) : undefined,
+      phases: phases && withinStep(phases, length),
       placed,
       collectives,
       ops: process.ops.take(end, placed, this.#opNames),
@@ -408,4 +408,11 @@ function trackOf(spans: readonly Candidate[]): number | undefined {
   const time = new Map<number, number>();
   for (const { track, from, until } of spans) time.set(track, (time.get(track) ?? 0) + until - from);
   return [...time].sort(([a, x], [b, y]) => y - x || a - b)[0]?.[0];
+}
+
+/** The phases as lengths that fit into the step: where some ran beside others, each has its share of it. */
+function withinStep(phases: ReadonlyMap<string, number>, length: number): ReadonlyMap<string, number> {
+  let sum = 0;
+  for (const phase of phases.values()) sum += phase;
+  return sum <= length ? new Map(phases) : new Map([...phases].map(([name, phase]) => [name, (phase * length) / sum]));
 }

@@ -208,7 +208,11 @@ function nameOf({ bound }: PathEdge, span: PathSpan, isLast: boolean, names: Wor
 function medianStep(ranks: readonly RankOfPath[]): number | undefined {
   const longest = new Map<number, { length: number; ranks: number }>();
   for (const { work } of ranks) {
+    const numbers = new Set<number>();
     for (const { number, start, end } of work.windows) {
+      // A program that counts from 0 again has several steps of one number: the first one is taken.
+      if (numbers.has(number)) continue;
+      numbers.add(number);
       const step = longest.get(number) ?? { length: 0, ranks: 0 };
       longest.set(number, step);
       step.length = Math.max(step.length, end - start);
