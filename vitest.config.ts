@@ -34,7 +34,7 @@ const services = [
   'packages/aggregator/src/view/{follow-store,view-socket*}.test.ts',
   'packages/gpu/src/nccl-profiler.test.ts',
   'packages/sdk/src/open-telemetry.test.ts',
-  'packages/sdk/src/profile/{profile,sampled-ops}.test.ts',
+  'packages/sdk/src/profile/{odd-values,profile,sampled-ops}.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',
   'packages/sdk/src/transport/*.test.ts',
 ];

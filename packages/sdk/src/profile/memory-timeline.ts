@@ -2,10 +2,11 @@
 
 import { memoryTimeline, memoryTimelineJson, memoryTimelinePage, memoryTimelineRawJson } from '@ranktrace/trace/torch';
 import { SdkError } from '../model/errors.ts';
-import { type Recording, writeResult } from './recording.ts';
+import { checkPath, type Recording, writeResult } from './recording.ts';
 
 /** Writes the timeline of `device` (`cpu`, or any other name for the device; default: where memory was recorded). Throws SdkError. */
 export function writeMemoryTimeline(recording: Recording, path: string, device: string | undefined): void {
+  checkPath(path);
   const plain = path.replace(/\.gz$/, '');
   const { table } = recording.events;
   const timeline = memoryTimeline(table, device === undefined ? {} : { device: device === 'cpu' ? 'cpu' : 'device' });

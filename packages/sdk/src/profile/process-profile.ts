@@ -21,7 +21,7 @@ import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from
 import { onProcessEnd } from '../process/process-exit.ts';
 import { signalWords, trackSignalClaims } from '../process/signal-claims.ts';
 import { calibrateZero } from '../process/thread-clock.ts';
-import type { Args } from '../record/arguments.ts';
+import { type Args, isValue } from '../record/arguments.ts';
 import { AskedSteps } from '../record/capture-slots.ts';
 import { DetailControl } from '../record/detail-control.ts';
 import { OverheadJudge } from '../record/overhead-judge.ts';
@@ -185,16 +185,19 @@ export class ProcessProfile implements Profile {
   }
 
   addMetadata(key: string, value: string): void {
-    this.#metadata.set(key, value);
+    // JavaScript callers may pass anything; the recorder counts what is none.
+    if (typeof key === 'string' && isValue(value)) this.#metadata.set(key, value);
     this.#recorder?.addMetadata(key, value);
   }
 
   addMetadataJson(key: string, json: string): void {
+    const name = typeof key === 'string' ? key : typeof key;
     try {
+      if (typeof key !== 'string' || typeof json !== 'string') throw new TypeError('no text');
       this.#metadata.set(key, JSON.parse(json));
       this.#recorder?.addMetadata(key, json);
     } catch {
-      warn(`metadata "${key}" is left out: it must be JSON`);
+      warn(`metadata "${name}" is left out: it must be JSON`);
     }
   }
 
@@ -204,10 +207,16 @@ export class ProcessProfile implements Profile {
 
   toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
     const running = this.#running;
-    if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
-    for (const activity of activities)
-      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
-      else running.link.toggleDevices(enable);
+    if (running === undefined) return;
+    try {
+      for (const activity of activities) {
+        if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
+        else if (activity === ProfilerActivity.CUDA) running.link.toggleDevices(enable);
+        else warn(`toggleCollectionDynamic leaves out "${activity}": it is no activity`);
+      }
+    } catch {
+      warn('toggleCollectionDynamic takes a list of activities, such as [ProfilerActivity.CUDA]');
+    }
     this.#untilJudged = running.judge.restart();
   }
 
@@ -494,6 +503,7 @@ const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules 
 
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
 
-const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+/** Of a metadata's value, which is JSON or no object. */
+const asText = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value));
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');

@@ -164,6 +164,21 @@ describe('without a schedule', () => {
     expect(names(prof)).toEqual(['work 0', 'inner', 'work 2', 'inner']);
   });
 
+  test('toggling an unknown activity switches nothing, and says so', async () => {
+    const prof = start();
+    prof.toggleCollectionDynamic(false, ['cpux']);
+    prof.toggleCollectionDynamic(false, 'cpu' as never);
+    prof.toggleCollectionDynamic(false, undefined as never);
+    train(prof, 0, 1);
+    await prof.stop();
+    expect(names(prof)).toEqual(['work 0', 'inner']);
+    expect(warnings).toEqual([
+      'toggleCollectionDynamic leaves out "cpux": it is no activity',
+      ...['c', 'p', 'u'].map((letter) => `toggleCollectionDynamic leaves out "${letter}": it is no activity`),
+      'toggleCollectionDynamic takes a list of activities, such as [ProfilerActivity.CUDA]',
+    ]);
+  });
+
   test('an empty set of activities, or an unknown one, is refused', () => {
     expect(refused(() => start({ activities: [] }))).toMatch(/^bad_option: .*no valid profiler activities/);
     expect(refused(() => start({ activities: ['tpu'] }))).toMatch(/^bad_option: Bad option activities: .*got "tpu"/);

@@ -68,7 +68,11 @@ export function recordFunction<T>(
 }
 
 function stateRole(recorder: Recorder, name: string, options: SpanOptions | undefined): void {
-  if (options?.role !== undefined) recorder.phaseRole(name, options.role);
+  try {
+    if (options?.role !== undefined) recorder.phaseRole(name, options.role);
+  } catch {
+    recorder.dropArgument(); // A getter of the caller's object threw: training goes on.
+  }
 }
 
 function namedFunction(name: string, options: SpanOptions | undefined): RecordFunction {

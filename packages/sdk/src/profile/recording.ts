@@ -104,6 +104,7 @@ export class Recording {
    * `bad_option` for other names, `file_unwritable`.
    */
   writeTrace(path: string): void {
+    checkPath(path);
     const format = /\.(json|pftrace)(?:\.gz)?$/.exec(path)?.[1];
     if (format === undefined) {
       throw new SdkError('bad_option', `Cannot export the trace to "${path}": it must end in .json or .pftrace, or one of them and .gz`);
@@ -196,12 +197,19 @@ export class Recording {
   }
 }
 
-/** Writes a file, compressed when its name ends in `.gz`. Throws SdkError `file_unwritable`. */
+/** Writes a file, compressed when its name ends in `.gz`. Throws SdkError `file_unwritable`, `bad_option`. */
 export function writeResult(path: string, content: Uint8Array | string): void {
+  checkPath(path);
   try {
     writeFileSync(path, path.endsWith('.gz') ? gzipSync(content) : content);
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? 'error';
     throw new SdkError('file_unwritable', `Cannot write "${path}": ${code}; its directory must exist and allow it`, { cause });
   }
+}
+
+/** JavaScript callers may pass anything. Throws SdkError `bad_option`. */
+export function checkPath(path: unknown): void {
+  if (typeof path !== 'string')
+    throw new SdkError('bad_option', `Cannot write a file named by a value of type ${typeof path}: it must be text`);
 }

@@ -426,26 +426,11 @@ export class Recorder {
   /** Runs `fn` as this rank's part of a collective. */
   collective<T>(about: CollectiveAbout, fn: () => T): T {
     if (!this.#on) return fn();
-    // JavaScript callers may pass anything.
-    if ((about as CollectiveAbout | null | undefined) == null) {
-      this.#ring.dropEvent();
-      return fn();
-    }
-    const { op, group = 'world', bytes = 0 } = about;
-    // Sends to a rank and receives from it have separate counts.
-    const counter = about.peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${about.peer}`;
-    const next = this.#sequences.get(counter) ?? 0;
-    const sequence = about.sequence ?? next;
-    const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(counter);
-    // The drain counts an invalid sequence; the numbers after it go on.
-    if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
-    const groupId = counted ? this.#names.id(group) : -1;
-    const opId = groupId < 0 ? -1 : this.#names.id(op);
-    const numbers = new Uint8Array(
-      new Float64Array([numberOf(sequence), numberOf(bytes), about.peer === undefined ? 0 : 1 + numberOf(about.peer), 0]).buffer,
-    );
-    return this.#call(opId, undefined, fn, (id, parent) =>
-      this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined),
+    const part = this.#attempt(() => this.#partOf(about), 'event');
+    if (part === undefined) return fn();
+    const { group, op, numbers } = part;
+    return this.#call(op, undefined, fn, (id, parent) =>
+      this.#putBegin(recordKind.collectiveBegin, group, op, id, parent, numbers, undefined),
     );
   }
 
@@ -455,15 +440,17 @@ export class Recorder {
     const outer = this.#context.getStore()?.trace;
     const trace: TraceContext = { trace: outer?.trace ?? randomId(16), span: randomId(8) };
     const carrier = { traceparent: formatTraceparent(trace) };
-    return this.#rpc(recordKind.rpcClientBegin, method, about?.peer, trace, outer?.span, () => fn(carrier));
+    const peer = this.#attempt(() => about?.peer, 'argument');
+    return this.#rpc(recordKind.rpcClientBegin, method, peer, trace, outer?.span, () => fn(carrier));
   }
 
   /** Runs `fn` as the server side of a remote call. An unreadable carrier begins a trace of its own. */
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
     if (!this.#on) return fn();
-    const caller = parseTraceparent(about?.carrier);
+    const caller = this.#attempt(() => parseTraceparent(about?.carrier), 'argument');
     const trace: TraceContext = { trace: caller?.trace ?? randomId(16), span: randomId(8) };
-    return this.#rpc(recordKind.rpcServerBegin, method, about?.peer, trace, caller?.span, fn);
+    const peer = this.#attempt(() => about?.peer, 'argument');
+    return this.#rpc(recordKind.rpcServerBegin, method, peer, trace, caller?.span, fn);
   }
 
   instant(name: string, args?: Args): void {
@@ -518,7 +505,7 @@ export class Recorder {
     if (!this.#on) return;
     const id = this.#names.id(key);
     // JavaScript callers may pass anything: making text of an object may throw.
-    if (id < 0 || !isValue(value) || !this.#names.putText(recordKind.metadata, id, String(value))) {
+    if (id < 0 || typeof key !== 'string' || !isValue(value) || !this.#names.putText(recordKind.metadata, id, String(value))) {
       this.#ring.dropEvent();
       return;
     }
@@ -530,6 +517,7 @@ export class Recorder {
     if (!this.#on || this.#roles.has(name)) return;
     // JavaScript callers may pass anything.
     if (
+      typeof name !== 'string' ||
       !phaseRoles.includes(role) ||
       name.length > recordingLimits.phaseRoleNameCharsMax ||
       this.#roles.size >= recordingLimits.phaseRolesMax
@@ -539,6 +527,32 @@ export class Recorder {
     }
     this.#roles.add(name);
     this.addMetadata(`${phaseRoleKey}${name}`, role);
+  }
+
+  /** What `read` gets from an object of the program, which may be anything; undefined where that throws: `lost` is counted, and training goes on. */
+  #attempt<T>(read: () => T, lost: 'event' | 'argument'): T | undefined {
+    try {
+      return read();
+    } catch {
+      if (lost === 'event') this.#ring.dropEvent();
+      else this.#ring.dropArgument();
+      return undefined;
+    }
+  }
+
+  #partOf(about: CollectiveAbout): { readonly group: number; readonly op: number; readonly numbers: Uint8Array } {
+    const { op, group = 'world', bytes = 0, peer } = about;
+    // Sends to a rank and receives from it have separate counts.
+    const counter = peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${peer}`;
+    const next = this.#sequences.get(counter) ?? 0;
+    const sequence = about.sequence ?? next;
+    const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(counter);
+    // The drain counts an invalid sequence; the numbers after it go on.
+    if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
+    const groupId = counted ? this.#names.id(group) : -1;
+    const opId = groupId < 0 ? -1 : this.#names.id(op);
+    const numbers = new Float64Array([numberOf(sequence), numberOf(bytes), peer === undefined ? 0 : 1 + numberOf(peer), 0]);
+    return { group: groupId, op: opId, numbers: new Uint8Array(numbers.buffer) };
   }
 
   #putStep(number: number): void {

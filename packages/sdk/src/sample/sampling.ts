@@ -19,7 +19,9 @@ export class Sampling {
   /** Samples the host now, for the time up to `until` (RankTime, ns) if that is over. */
   readonly sampleHost: (until?: number) => void;
   readonly #timer: NodeJS.Timeout | undefined;
+  /** Started once: programs may switch their samples on and off in every step. */
   #devices: { stop(): void } | undefined;
+  #hasDevices = false;
 
   /** `fact`: for the rank's metadata. `own`: the worker's own counters, with each sample of the host. */
   constructor(
@@ -41,17 +43,17 @@ export class Sampling {
     if (options.devices) this.toggleDevices(true);
   }
 
-  /** Starts or stops sampling of devices. */
+  /** While it is off, what devices report is left out. */
   toggleDevices(on: boolean): void {
-    this.#devices?.stop();
-    this.#devices = undefined;
+    this.#hasDevices = on;
     const { sampleIntervalMs: intervalMs, hasLocalRank, cudaVisibleDevices } = this.#options;
-    if (!on || intervalMs === 0) return;
+    if (!on || intervalMs === 0 || this.#devices !== undefined) return;
     const devices = visibleDevices({ cudaVisibleDevices, hasLauncher: hasLocalRank });
     this.#devices = startNvidiaSmi({
       devices,
       intervalMs,
       onSample: ({ device, name, values }) => {
+        if (!this.#hasDevices) return;
         if (!this.#named.has(device)) this.#name(device, name, devices === 'last' && this.#options.worldSize > 1);
         this.#add(Object.entries(values).map(([name, value]) => ({ name: `GPU ${device} ${name}`, value, unit: deviceUnits[name] ?? '' })));
       },
