@@ -28,6 +28,7 @@ import collections
 import functools
 import hashlib
 import json
+import operator
 import os
 import re
 import select
@@ -79,6 +80,7 @@ _PING_NS = 500_000_000
 _BURST_NS = 1_000_000_000
 _QUIET_S = 60
 _NOTICE_NS = 10_000_000_000
+_WHOLE_MAX = 1 << 53  # exact in JavaScript
 _OTHER_PHASES = "(other phases)"
 
 
@@ -240,6 +242,23 @@ _running = None  # the Profile that records, at most one
 _torch_record_function = None  # torch's own, once torch is loaded
 
 
+def _text(value):
+    """A program's name, fact or value as text. Never raises."""
+    try:
+        return str(value)
+    except Exception:
+        return f"({type(value).__name__})"
+
+
+def _whole(value):
+    """A program's whole number from 0, of any type that is one; None for anything else, and beyond what a batch holds. Never raises."""
+    try:
+        number = operator.index(value)
+    except Exception:
+        return None
+    return number if 0 <= number < _WHOLE_MAX else None
+
+
 def _thread_of(profile):
     """The calling thread's record in this profile; None beyond `_THREADS_MAX` threads."""
     known = getattr(_local, "thread", None)
@@ -362,6 +381,7 @@ class Profile:
         self._step = None  # number and start of the step that runs; None before the first
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
+        self._has_refused_number = False
         self._loader_workers = 0
         self._sender = None
         self._epoch = 0
@@ -424,8 +444,7 @@ class Profile:
         if _running is not self:
             return
         last, start = self._step or (0, self._epoch)
-        if number is None:
-            number = last
+        number = last if number is None else self._number_of(number, last)
         self._step = (number + 1, end)
         one = _Step()
         one.thread = _thread_of(self)
@@ -442,9 +461,18 @@ class Profile:
         else:
             self._dropped_events += 1
 
+    def _number_of(self, given, counted):
+        number = _whole(given)
+        if number is not None:
+            return number
+        if not self._has_refused_number:
+            self._has_refused_number = True
+            _notice(f"step(number) takes a whole number from 0, not {_text(given)[:80]!r}: this step is number {counted}, as counted")
+        return counted
+
     def counter(self, name, value, unit=""):
         """A value that changes over time, such as the loss. Convert tensors yourself: reading one waits for its device."""
-        self._point(name, value, unit, None)
+        self._point(name, value, "" if unit is None else unit, None)
 
     def instant(self, name, args=None):
         """A point in time."""
@@ -453,7 +481,7 @@ class Profile:
     def add_metadata(self, key, value):
         """A fact about this rank."""
         if len(self._facts) < _ROWS_MAX:
-            self._facts.append((str(key), str(value)))
+            self._facts.append((_text(key), _text(value)))
 
     def context(self, batch_size=None, **facts):
         """Facts about what trains, such as `batch_size`, from which reports compute samples per second."""
@@ -490,11 +518,14 @@ class Profile:
     def _collective(self, op, group, size, peer):
         """The next one of its group; None beyond a limit."""
         try:
-            span = _Span(str(op))
+            span = _Span(_text(op))
             span.op = span.name
-            span.group = str(group)
-            span.bytes = size if isinstance(size, int) and 0 <= size < 1 << 53 else 0
-            span.peer = 0 if peer is None else 1 + int(peer)
+            span.group = _text(group)
+            span.bytes = _whole(size) or 0
+            other = None if peer is None else _whole(peer)
+            if peer is not None and other is None:
+                raise ValueError("no rank")
+            span.peer = 0 if other is None else 1 + other
             key = (span.group, span.op, span.peer) if span.peer else span.group
             with self._lock:
                 if key not in self._sequences and len(self._sequences) >= _GROUPS_MAX:
@@ -514,7 +545,8 @@ class Profile:
             one = _Point()
             one.thread = _thread_of(self)
             one.time = _now()
-            one.name, one.value, one.unit, one.args = str(name), float(value), unit, args
+            one.name, one.value, one.args = _text(name), float(value), args
+            one.unit = None if unit is None else _text(unit)
         except Exception:
             self._dropped_events += 1
             return
@@ -807,15 +839,18 @@ class _Batch:
     def arguments(self, table, row, args, most=_ARGUMENTS_MAX):
         """Adds the arguments of an event; returns how many were left out."""
         left_out = 0
-        items = list(args.items()) if isinstance(args, dict) else [("args", args)]
+        try:
+            items = list(args.items()) if isinstance(args, dict) else [("args", args)]
+        except Exception:
+            return 1
         for key, value in items[:most]:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 try:
-                    self.add("numberArguments", _NUMBERS[table], row, self.string(str(key)), float(value))
-                except OverflowError:
+                    self.add("numberArguments", _NUMBERS[table], row, self.string(_text(key)), float(value))
+                except Exception:
                     left_out += 1
             else:
-                self.add("stringArguments", _NUMBERS[table], row, self.string(str(key)), self.string(str(value)))
+                self.add("stringArguments", _NUMBERS[table], row, self.string(_text(key)), self.string(_text(value)))
         return left_out + max(0, len(items) - most)
 
     def reaches(self, time, promised):
@@ -869,7 +904,11 @@ class _Rows:
         """Adds what the program recorded, up to a full batch; returns whether there is more."""
         events = self._profile._events
         while events:
-            self._add(events.popleft())
+            event = events.popleft()
+            try:
+                self._add(event)
+            except Exception:
+                self._profile._dropped_events += 1
             if self._batch.is_full:
                 return True
         return False
@@ -897,7 +936,7 @@ class _Rows:
         while outer and outer[-1][0] >= start and sum(outer[-1][:2]) <= start + length:
             outer.pop()
         if len(outer) < _ROWS_MAX:
-            outer.append((start, length, str(span.name)))
+            outer.append((start, length, _text(span.name)))
         if not span.announced:
             self._batch.reaches(start, self._watermark)
         self._add_span_row(span, start, length, 2 if span.announced else 0)
@@ -906,7 +945,7 @@ class _Rows:
         batch = self._batch
         thread = span.thread.number
         if span.op is None:
-            row = batch.add("spans", start, length, thread, batch.string(str(span.name)), 0, 0, 0, state)
+            row = batch.add("spans", start, length, thread, batch.string(_text(span.name)), 0, 0, 0, state)
             table = "spans"
         else:
             if span.peer == 0 and (span.group in self._entered or len(self._entered) < _RUNNING_GROUPS_MAX):
@@ -961,7 +1000,7 @@ class _Rows:
                 self._dropped_arguments += batch.arguments("instants", row, point.args)
         else:
             self._recorded["counter"] += 1
-            batch.add("counters", time, point.thread.number, batch.string(point.name), batch.string(str(point.unit)), point.value)
+            batch.add("counters", time, point.thread.number, batch.string(point.name), batch.string(point.unit), point.value)
 
     def add_fact(self, key, value):
         self._batch.add("metadata", self._batch.string(key), self._batch.string(value))
@@ -1074,7 +1113,7 @@ class _Rows:
         place = {"step": number}
         spans = [span for span in list(thread.stack) if span.start >= began]
         if spans:
-            place["phase"], place["since"] = str(spans[0].name), self._time(spans[0].start)
+            place["phase"], place["since"] = _text(spans[0].name), self._time(spans[0].start)
         waiting = [span for span in spans if span.op is not None and span.peer == 0]
         if waiting:
             span = waiting[-1]
