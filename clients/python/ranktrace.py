@@ -99,8 +99,9 @@ class _Options:
         if self.rank >= self.world_size:
             raise ValueError(f"Bad rank {self.rank}: it must be below the world size, {self.world_size}")
         named = self._text("run") or self._job()
-        self.is_run_named = named is not None
-        self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime()) + ("" if self.world_size > 1 else f"-{os.getpid()}")
+        shared = _started(os.getppid()) if named is None and self._is_of_one_torchrun() else None
+        self.is_run_sure = named is not None or shared is not None or self.world_size == 1
+        self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime(shared)) + ("" if self.world_size > 1 else f"-{os.getpid()}")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", self.run):
             raise ValueError(f'Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
         self._destination()
@@ -185,6 +186,24 @@ class _Options:
             # torchrun without a rendezvous id says "none".
             if text and text != "none":
                 return re.sub(r"[^A-Za-z0-9_-]+", "-", text)[:64]
+        return None
+
+
+    def _is_of_one_torchrun(self):
+        """Whether one torchrun without a rendezvous id started all ranks, on this host."""
+        local, world, job = (self.environ.get(name) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"))
+        return job == "none" and local is not None and local == world
+
+
+def _started(pid):
+    """When a process began, in seconds since 1970, the same for all who ask; None where /proc does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        with open("/proc/stat", encoding="utf-8") as file:
+            booted = next(int(line.split()[1]) for line in file if line.startswith("btime "))
+        return booted + ticks // os.sysconf("SC_CLK_TCK")
+    except Exception:
         return None
 
 
@@ -397,6 +416,8 @@ class Profile:
         if _running is not None or self._sender is not None:
             _notice("another profile runs in this process, or this one ran before: this one records nothing")
             return self
+        if not self._options.is_run_sure:
+            _notice(f'no run name: this rank made up "{self._options.run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN')
         self._epoch = _now() if epoch is None else epoch
         self._step = (0, self._epoch) if begins_step else None
         for name, role in self._options.phase_roles.items():
