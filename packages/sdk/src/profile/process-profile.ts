@@ -21,7 +21,7 @@ import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from
 import { onProcessEnd } from '../process/process-exit.ts';
 import { signalWords, trackSignalClaims } from '../process/signal-claims.ts';
 import { calibrateZero } from '../process/thread-clock.ts';
-import { type Args, isValue } from '../record/arguments.ts';
+import type { Args } from '../record/arguments.ts';
 import { AskedSteps } from '../record/capture-slots.ts';
 import { DetailControl } from '../record/detail-control.ts';
 import { OverheadJudge } from '../record/overhead-judge.ts';
@@ -39,6 +39,7 @@ import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './e
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
+import { RankMetadata } from './rank-metadata.ts';
 import { Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
@@ -71,7 +72,7 @@ export class ProcessProfile implements Profile {
   static #standIn: ProcessProfile | undefined;
   readonly #isStandIn: boolean;
   readonly #options: ProfileOptions & ProfileCallbacks;
-  readonly #metadata = new Map<string, unknown>();
+  readonly #metadata = new RankMetadata();
   #running: Running | undefined;
   #recorder: Recorder | undefined;
   /** Hooks installed before the start. */
@@ -153,7 +154,7 @@ export class ProcessProfile implements Profile {
     // torch's files have these, too: readers learn from them which columns to expect.
     for (const [name, value] of Object.entries(this.#about?.switches ?? {})) running.recorder.addMetadata(name, value);
     for (const [name, role] of Object.entries(options.phaseRoles)) running.recorder.phaseRole(name, role);
-    for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
+    for (const [key, text] of this.#metadata.texts) running.recorder.addMetadata(key, text);
     running.recorder.beginStep();
     return this;
   }
@@ -185,20 +186,13 @@ export class ProcessProfile implements Profile {
   }
 
   addMetadata(key: string, value: string): void {
-    // JavaScript callers may pass anything; the recorder counts what is none.
-    if (typeof key === 'string' && isValue(value)) this.#metadata.set(key, value);
+    this.#metadata.set(key, value);
     this.#recorder?.addMetadata(key, value);
   }
 
   addMetadataJson(key: string, json: string): void {
-    const name = typeof key === 'string' ? key : typeof key;
-    try {
-      if (typeof key !== 'string' || typeof json !== 'string') throw new TypeError('no text');
-      this.#metadata.set(key, JSON.parse(json));
-      this.#recorder?.addMetadata(key, json);
-    } catch {
-      warn(`metadata "${name}" is left out: it must be JSON`);
-    }
+    if (this.#metadata.setJson(key, json)) this.#recorder?.addMetadata(key, json);
+    else warn(`metadata "${typeof key === 'string' ? key : typeof key}" is left out: it must be JSON`);
   }
 
   presetMetadataJson(key: string, json: string): void {
@@ -446,8 +440,7 @@ export class ProcessProfile implements Profile {
       const why = this.#running?.options.traceOnly === true ? 'experimentalConfig.traceOnly is on' : 'no active steps have ended yet';
       throw new SdkError('no_results', `Cannot give ${what}: ${why}; results are there after the schedule's active steps, or after stop()`);
     }
-    const metadata = Object.fromEntries(this.#metadata);
-    this.#recording ??= new Recording(cycles, { ...about, metadata, traceId: this.#traceId });
+    this.#recording ??= new Recording(cycles, { ...about, metadata: this.#metadata.values, traceId: this.#traceId });
     return this.#recording;
   }
 
@@ -502,8 +495,5 @@ export class ProcessProfile implements Profile {
 const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
 
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
-
-/** Of a metadata's value, which is JSON or no object. */
-const asText = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value));
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
