@@ -338,6 +338,30 @@ describe('jobs that were mixed by mistake', () => {
   });
 });
 
+describe("a trace that ranktrace merged in Chrome's form", () => {
+  it.each(['.json', '.json.gz'])('of several ranks is refused, and left out beside files of torch.profiler (%s)', async (ending) => {
+    const merged = at(`merged${ending}`);
+    expect((await runLine(['merge', store, '-o', merged])).code).toBe(0);
+    const wanted =
+      "it is of several ranks, in Chrome's form for other programs; give the run that it was made of, or merge that into a .pftrace";
+    for (const command of [['report'], ['table'], ['view', '--no-open'], ['diff', store]]) {
+      const { code, stdout, stderr } = await runLine([...command, merged]);
+      expect([code, stdout, stderr]).toEqual([2, '', `ranktrace: Cannot read "${merged}": ${wanted}\n`]);
+    }
+    const beside = folder(`beside${ending}`, { 'rank0.json.gz': { rank: 0 }, 'rank1.json.gz': { rank: 1 } });
+    copyFileSync(merged, join(beside, `all${ending}`));
+    const { code, stdout, stderr } = await runLine(['report', beside, '--json']);
+    expect([code, JSON.parse(stdout).ranks.length]).toEqual([0, 2]);
+    expect(stderr).toContain(`left out "${join(beside, `all${ending}`)}": it is not a torch.profiler file, as others beside it are`);
+  });
+
+  it('of one rank is read', async () => {
+    const merged = at('of-one.json');
+    expect((await runLine(['merge', join(torch, 'rank0.json.gz'), '-o', merged])).code).toBe(0);
+    expect((await runLine(['report', merged])).code).toBe(0);
+  });
+});
+
 describe('what is no trace in a folder of traces', () => {
   it('is named on stderr, with the reason, and left out', async () => {
     const input = at('strays');

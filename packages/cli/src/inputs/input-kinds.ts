@@ -12,11 +12,14 @@
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; its reader reports errors
 //
+// What `merge` wrote of several ranks in Chrome's form is none of them: a file of it is refused, and in a directory it is left out.
+//
 // Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
+import { looksLikeMergedChrome } from '@ranktrace/trace';
 import { looksLikeInspector } from '@ranktrace/trace/nccl';
 import { looksLikeNdtimeline } from '@ranktrace/trace/ndtimeline';
 import { looksLikeFlightRecorder } from '@ranktrace/trace/torch';
@@ -82,8 +85,10 @@ function inputOf(path: string): Input {
   const of = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
   const directory = (kind: InputKind, files: readonly string[]): Input => ({ kind, path, files, isDirectory: true });
   const isStore = isStoreAt(path, names);
-  const jsonFiles = isStore ? [] : of(jsonName);
-  if (jsonFiles.some(isTorch)) return directory('torch', jsonFiles);
+  const allJson = isStore ? [] : of(jsonName);
+  const merged = allJson.filter((file) => looksLikeMergedChrome(textOf(beginningOf(file))));
+  const jsonFiles = allJson.filter((file) => !merged.includes(file));
+  if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays: merged };
   if (holdsSegments(path, 0)) return directory('store', [path]);
   const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
   if (traces.length > 0) return directory('perfetto', traces);
@@ -93,7 +98,8 @@ function inputOf(path: string): Input {
   if (logs.length > 0) return directory('inspector', logs);
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
   if (dumps.length > 0) return directory('flightRecorder', dumps);
-  if (jsonFiles.length > 0) return directory('torch', jsonFiles);
+  if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays: merged };
+  if (merged[0] !== undefined) refuseMerged(merged[0]);
   if (isStore) return directory('store', [path]);
   const wanted = 'neither a run that ranktrace recorded, nor traces that it reads (.json and .pftrace, also .gz, or logs of NCCL)';
   throw new CliError('bad_input', `Cannot open "${path}": it holds ${wanted}`);
@@ -106,6 +112,7 @@ const isStoreAt = (path: string, names: readonly string[]): boolean =>
 function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
   if (json.test(textOf(beginning.subarray(0, 64)))) {
+    if (looksLikeMergedChrome(textOf(beginning))) refuseMerged(path);
     if (isFlightRecorder(beginning)) return 'flightRecorder';
     if (isInspector(beginning)) return 'inspector';
     return looksLikeZipkin(beginning) ? 'zipkin' : looksLikeNdtimeline(beginning) ? 'ndtimeline' : 'torch';
@@ -114,6 +121,11 @@ function kindOfFile(path: string): InputKind {
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
   // An empty file, or noise: its reader reports the error.
   return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';
+}
+
+function refuseMerged(path: string): never {
+  const wanted = 'give the run that it was made of, or merge that into a .pftrace';
+  throw new CliError('bad_input', `Cannot read "${path}": it is of several ranks, in Chrome's form for other programs; ${wanted}`);
 }
 
 const isFlightRecorder = (beginning: Uint8Array): boolean =>

@@ -29,6 +29,15 @@ export function chromeWriter(write: WriteBytes): TraceSink {
   return new ChromeWriter(write);
 }
 
+/**
+ * Whether a file that begins with `text` was written by this writer, of several processes. It holds what other programs show; what comparisons of ranks need
+ * it does not.
+ */
+export function looksLikeMergedChrome(text: string): boolean {
+  return text.startsWith(mergedBegin) && text.includes('{"ph":"M","pid":2,"tid":0,"ts":0,"name":"process_name"', mergedBegin.length);
+}
+const mergedBegin = '{"traceEvents":[\n{"ph":"M","pid":1,"tid":0,"ts":0,"name":"process_name","args":{"name":"rank ';
+
 class ChromeWriter implements TraceSink {
   readonly #out: JsonBuffer;
   readonly #arguments: JsonArguments;
