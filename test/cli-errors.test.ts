@@ -31,6 +31,7 @@ beforeAll(async () => {
   writeFileSync(at('cut.seg'), Buffer.concat([segmentMagic, frame(whole)]).subarray(0, -7));
   writeFileSync(at('cut-after-one.seg'), Buffer.concat([segmentMagic, frame(whole), frame(whole).subarray(0, 40)]));
   writeFileSync(at('future.seg'), Buffer.concat([segmentMagic, frame(new Packr({ useRecords: false }).pack({ v: 2 }))]));
+  writeFileSync(at('notes.txt'), 'step 1 took 5 ms\n');
   mkdirSync(at('empty'));
 });
 
@@ -46,6 +47,18 @@ describe('bad input', () => {
     ['a missing output', () => ['merge', at('cut-after-one.seg')], 2, /required option '-o, --output <file>'/],
     ['a missing file', () => ['table', at('not-there')], 2, /Cannot open ".*not-there": there is no such file or directory/],
     ['an empty directory', () => ['table', at('empty')], 2, /empty/],
+    [
+      'a file below a file',
+      () => ['report', join(at('noise.seg'), 'x')],
+      2,
+      /^ranktrace: Cannot open ".*x": there is no such file or directory\n$/,
+    ],
+    [
+      'a file of another kind',
+      () => ['report', at('notes.txt')],
+      2,
+      /^ranktrace: Cannot read ".*notes\.txt": it is neither what ranktrace recorded, nor of the traces that it reads/,
+    ],
     ['a file of noise', () => ['table', at('noise.seg')], 2, /noise\.seg" is not a segment file/],
     ['a truncated file', () => ['table', at('cut.seg')], 2, /ends inside a batch/],
     ['another protocol version', () => ['table', at('future.seg')], 2, /another protocol version/],

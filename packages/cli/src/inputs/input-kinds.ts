@@ -16,9 +16,10 @@
 //
 // Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
+import { isSegment } from '@ranktrace/protocol';
 import { looksLikeMergedChrome } from '@ranktrace/trace';
 import { looksLikeInspector } from '@ranktrace/trace/nccl';
 import { looksLikeNdtimeline } from '@ranktrace/trace/ndtimeline';
@@ -52,6 +53,7 @@ export const kindNames: Readonly<Record<InputKind, string>> = {
   perfetto: 'a .pftrace file',
 };
 
+const readable = 'traces that it reads (.json and .pftrace, also .gz, or logs of NCCL)';
 const jsonName = /\.json(\.gz)?$/;
 /** torch's own names for traces. */
 const torchName = /\.trace\.json(\.gz)?$/;
@@ -78,8 +80,7 @@ export function inputsOf(paths: readonly string[]): readonly Input[] {
 }
 
 function inputOf(path: string): Input {
-  const about = statSync(path, { throwIfNoEntry: false });
-  if (about === undefined) throw new CliError('bad_input', `Cannot open "${path}": there is no such file or directory`);
+  const about = statOf(path);
   if (!about.isDirectory()) return { kind: kindOfFile(path), path, files: [path], isDirectory: false };
   const names = readdirSync(path).sort(byNumber);
   const of = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
@@ -101,13 +102,23 @@ function inputOf(path: string): Input {
   if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays: merged };
   if (merged[0] !== undefined) refuseMerged(merged[0]);
   if (isStore) return directory('store', [path]);
-  const wanted = 'neither a run that ranktrace recorded, nor traces that it reads (.json and .pftrace, also .gz, or logs of NCCL)';
-  throw new CliError('bad_input', `Cannot open "${path}": it holds ${wanted}`);
+  throw new CliError('bad_input', `Cannot open "${path}": it holds neither a run that ranktrace recorded, nor ${readable}`);
 }
 
 /** A run directory, or a directory of run directories. */
 const isStoreAt = (path: string, names: readonly string[]): boolean =>
   names.includes('run.json') || names.some((name) => existsSync(join(path, name, 'run.json')));
+
+/** Throws CliError `bad_input`. */
+function statOf(path: string): Stats {
+  try {
+    return statSync(path);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    const why = code === 'ENOENT' || code === 'ENOTDIR' ? 'there is no such file or directory' : code;
+    throw new CliError('bad_input', `Cannot open "${path}": ${why}`);
+  }
+}
 
 function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
@@ -119,8 +130,10 @@ function kindOfFile(path: string): InputKind {
   }
   if (isFlightRecorder(beginning)) return 'flightRecorder';
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
-  // An empty file, or noise: its reader reports the error.
-  return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';
+  if (jsonName.test(path) || path.endsWith('.gz')) return 'torch';
+  // Of an empty or damaged file its reader reports the error.
+  if (isSegment(beginning) || path.endsWith('.seg') || beginning.length === 0) return 'store';
+  throw new CliError('bad_input', `Cannot read "${path}": it is neither what ranktrace recorded, nor of the ${readable}`);
 }
 
 function refuseMerged(path: string): never {
