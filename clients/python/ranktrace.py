@@ -94,13 +94,18 @@ class _Options:
         self.given = dict(given)
         self.environ = environ
         launcher = next((names for names in _LAUNCHERS if environ.get(names[0])), (None, None))
+        # A process that no launcher started learns its rank from its process group, if it has one.
+        self.is_placed = launcher[0] is not None or any(
+            name in given or environ.get(f"RANKTRACE_{name.upper()}") for name in ("rank", "world_size")
+        )
         self.rank = self._integer("rank", 0, 0, 65535, launcher[0])
         self.world_size = self._integer("world_size", 1, 1, 65536, launcher[1])
         if self.rank >= self.world_size:
             raise ValueError(f"Bad rank {self.rank}: it must be below the world size, {self.world_size}")
         named = self._text("run") or self._job()
         shared = _started(os.getppid()) if named is None and self._is_of_one_torchrun() else None
-        self.is_run_sure = named is not None or shared is not None or self.world_size == 1
+        # All ranks have this name: no rank made it up.
+        self.is_run_named = named is not None or shared is not None
         self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime(shared)) + ("" if self.world_size > 1 else f"-{os.getpid()}")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", self.run):
             raise ValueError(f'Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
@@ -258,6 +263,7 @@ class _Recorded:
 
 _local = threading.local()
 _running = None  # the Profile that records, at most one
+_awaited = None  # a recording that begins once it is known which rank this is; then `_running` is None
 _torch_record_function = None  # torch's own, once torch is loaded
 
 
@@ -302,7 +308,7 @@ class record_function:
     def __enter__(self):
         if _torch_record_function is not None:
             self._torch = _enter_torch(self._name)
-        profile = _running
+        profile = _running if _awaited is None else _recording()
         if profile is not None:
             self._span = profile._begin(_Span(self._name, self._args))
         return self
@@ -372,7 +378,7 @@ class collective:
         self._span = None
 
     def __enter__(self):
-        profile = _running
+        profile = _running if _awaited is None else _recording()
         if profile is not None:
             self._span = profile._enter_collective(self._op, self._group, self._bytes, self._peer)
         return self
@@ -413,10 +419,11 @@ class Profile:
         `epoch`: time 0, on this host's clock, ns. `beside`: the process of the rank whose own recording this stands beside.
         """
         global _running
+        _settle_awaited()
         if _running is not None or self._sender is not None:
             _notice("another profile runs in this process, or this one ran before: this one records nothing")
             return self
-        if not self._options.is_run_sure:
+        if self._options.world_size > 1 and not self._options.is_run_named:
             _notice(f'no run name: this rank made up "{self._options.run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN')
         self._epoch = _now() if epoch is None else epoch
         self._step = (0, self._epoch) if begins_step else None
@@ -584,26 +591,30 @@ def profile(**options):
 
 def step(number=None):
     """`Profile.step` of the profile that runs; nothing without one."""
-    if _running is not None:
-        _running.step(number)
+    profile = _recording()
+    if profile is not None:
+        profile.step(number)
 
 
 def counter(name, value, unit=""):
     """`Profile.counter` of the profile that runs."""
-    if _running is not None:
-        _running.counter(name, value, unit)
+    profile = _recording()
+    if profile is not None:
+        profile.counter(name, value, unit)
 
 
 def instant(name, args=None):
     """`Profile.instant` of the profile that runs."""
-    if _running is not None:
-        _running.instant(name, args)
+    profile = _recording()
+    if profile is not None:
+        profile.instant(name, args)
 
 
 def context(batch_size=None, **facts):
     """`Profile.context` of the profile that runs."""
-    if _running is not None:
-        _running.context(batch_size, **facts)
+    profile = _recording()
+    if profile is not None:
+        profile.context(batch_size, **facts)
 
 
 def _notice(line):
@@ -642,12 +653,162 @@ def _handle_ends(profile):
 
 def _forget():
     """In a forked child (a worker of a DataLoader): its parent records, and its threads are not here."""
-    global _running
+    global _awaited, _running
     profile, _running = _running, None
+    _awaited = None
     if profile is not None:
         profile._sender = False
         atexit.unregister(profile.stop)
     _local.thread = None
+
+
+# ---- Ranks that no launcher placed -------------------------------------------------------------------------------------------------------------
+
+
+class _Awaited:
+    """What `python -m ranktrace` will record: it begins with the process group, which tells rank and world size, or with the first sign of training.
+
+    `is_child`: of a process that the program started, which is a rank only if it joins a group. `is_named`: all ranks know the run's name.
+    """
+
+    def __init__(self, given, run, is_placed=False, is_named=True, is_child=False):
+        self.given = {**given, "run": run} if is_named else given
+        self.run, self.is_placed, self.is_named, self.is_child = run, is_placed, is_named, is_child
+        self.has_children = False
+
+
+_awaiting = threading.Lock()
+_RUN_KEY = "ranktrace.run"
+_AGREE_NS = 1_000_000_000  # the most that a rank waits for the name of the run, once
+
+
+def _await(awaited):
+    global _awaited
+    _awaited = awaited
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+
+
+def _recording():
+    """The profile that runs; one that was awaited begins here."""
+    if _awaited is None:
+        return _running
+    group = _group()
+    if group is None and _awaited.is_child:
+        return None
+    return _begin_awaited(group)
+
+
+def _begin_awaited(group):
+    global _awaited
+    with _awaiting:
+        awaited, _awaited = _awaited, None
+        if awaited is None:
+            return _running
+        given = dict(awaited.given)
+        if group is not None and not awaited.is_placed:
+            given["rank"], given["world_size"] = group
+        if group is not None and not awaited.is_named:
+            agreed = _agreed_run(awaited.run, group[0])
+            if agreed is not None:
+                given["run"] = agreed
+        try:
+            Profile(**given).start(begins_step=False)
+        except Exception as error:
+            _notice(f"recording cannot begin: {_reason(error)}")
+        return _running
+
+
+def _settle_awaited():
+    """The program starts a profile of its own: what was awaited for the whole program comes first."""
+    global _awaited
+    if _awaited is None or _awaiting.locked():
+        return
+    if _awaited.is_child:
+        _awaited = None
+    else:
+        _begin_awaited(_group())
+
+
+def _group():
+    """This process's rank and the number of ranks; None without a process group."""
+    try:
+        distributed = sys.modules["torch"].distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+    except Exception:
+        pass
+    return None
+
+
+def _agreed_run(run, rank):
+    """Rank 0's name of the run, by the store in which the ranks met; None where it says none within a moment, or there is no store."""
+    try:
+        store = sys.modules["torch"].distributed.distributed_c10d._get_default_store()
+        if rank == 0:
+            store.set(_RUN_KEY, run)
+            return run
+        deadline = _now() + _AGREE_NS
+        while not store.check([_RUN_KEY]):
+            if _now() > deadline:
+                return None
+            time.sleep(0.01)
+        return store.get(_RUN_KEY).decode()
+    except Exception:
+        return None
+
+
+class _Rank:
+    """The target of a process that the program starts, and that may join a process group as one of its ranks."""
+
+    def __init__(self, target, given, run):
+        self._target, self._given, self._run = target, given, run
+
+    def __call__(self, *args, **kwargs):
+        try:
+            _await(_Awaited(self._given, self._run, is_child=True))
+            _instrument_when_loaded()
+        except Exception as error:
+            _notice(f"a process of the program is not recorded: {_reason(error)}")
+        try:
+            return self._target(*args, **kwargs)
+        finally:
+            # A forked process ends without its exit handlers.
+            if _running is not None:
+                _running.stop()
+
+
+# Their processes are workers, not ranks.
+_POOLS = ("multiprocessing.", "concurrent.", "torch.utils.data.", "joblib.")
+
+
+def _follow_processes():
+    """Processes that the program starts may be its ranks, as those of torch.multiprocessing.spawn are."""
+    from multiprocessing import process
+
+    original = process.BaseProcess.start
+
+    @functools.wraps(original)
+    def start(self):
+        target, awaited = getattr(self, "_target", None), _awaited
+        if awaited is not None and callable(target) and not str(getattr(target, "__module__", "")).startswith(_POOLS) and _is_importable():
+            awaited.has_children = True
+            self._target = _Rank(target, awaited.given, awaited.run)
+        return original(self)
+
+    process.BaseProcess.start = start
+
+
+def _is_importable():
+    """Whether a new process finds this module by the path that it gets from this one, to which its folder is added."""
+    import importlib.machinery
+
+    for _ in range(2):
+        spec = importlib.machinery.PathFinder.find_spec("ranktrace", sys.path)
+        if spec is not None and spec.origin is not None and os.path.realpath(spec.origin) == os.path.realpath(__file__):
+            return True
+        sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    return False
 
 
 # ---- Batches -----------------------------------------------------------------------------------------------------------------------------------
@@ -2463,11 +2624,34 @@ def instrument_torch():
         return
     _is_instrumented = True
     _learn_torch()
-    for part in (_hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, trace_collectives):
+    parts = (_hook_process_group, _hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, trace_collectives)
+    for part in parts:
         try:
             part()
         except Exception as error:
             _notice(f"this version of PyTorch is not known well enough ({part.__name__.strip('_')}): {_reason(error)}")
+
+
+def _hook_process_group():
+    """The process group tells which rank this is, where no launcher does."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return
+    original = torch.distributed.init_process_group
+
+    @functools.wraps(original)
+    def init(*args, **kwargs):
+        made = original(*args, **kwargs)
+        _recording()
+        group = _group()
+        if _running is not None and group is not None and group[1] > 1 and not _running._options.is_placed:
+            _notice(f"this process is rank {group[0]} of {group[1]}, but began to train before it said so: it is recorded alone")
+        return made
+
+    for module in (torch.distributed, torch.distributed.distributed_c10d):
+        if getattr(module, "init_process_group", None) is original:
+            module.init_process_group = init
 
 
 def _begin_steps(profile):
@@ -2482,7 +2666,7 @@ def _hook_optimizers():
     open_spans = weakref.WeakKeyDictionary()
 
     def begin(optimizer, args, kwargs):
-        if _running is None:
+        if _recording() is None:
             return
         _begin_steps(_running)
         if any(callable(one) for one in (*args, *kwargs.values())):
@@ -2522,7 +2706,7 @@ def _hook_data_loaders():
 
     @functools.wraps(original)
     def next_batch(self):
-        profile = _running
+        profile = _recording()
         span = None
         if profile is not None:
             _begin_steps(profile)
@@ -2549,7 +2733,7 @@ def _hook_backward():
 
     @functools.wraps(original)
     def backward(*args, **kwargs):
-        profile = _running
+        profile = _recording()
         depth = getattr(_backward, "depth", 0)
         if profile is None or depth > 0:
             # Checkpointed parts run a backward within the backward.
@@ -3039,11 +3223,14 @@ def _main(arguments):
     except ValueError as error:
         _notice(str(error))
         return 2
-    if "torch" in sys.modules:
-        instrument_torch()
+    _instrument_when_loaded()
+    about = recording._options
+    if about.is_placed and (about.is_run_named or about.world_size == 1):
+        recording.start(begins_step=False)
     else:
-        sys.meta_path.insert(0, _AfterImport())
-    recording.start(begins_step=False)
+        _await(_Awaited(options, about.run, about.is_placed, about.is_run_named))
+        if not about.is_placed:
+            _follow_processes()
     sys.argv = arguments
     try:
         if is_module:
@@ -3053,8 +3240,18 @@ def _main(arguments):
             sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
             runpy.run_path(arguments[0], run_name="__main__")
     finally:
-        recording.stop()
+        if _running is not None:
+            _running.stop()
+        elif _awaited is not None and not _awaited.has_children:
+            _notice("nothing is recorded: the program trained nothing with PyTorch, and called nothing of ranktrace")
     return 0
+
+
+def _instrument_when_loaded():
+    if "torch" in sys.modules:
+        instrument_torch()
+    else:
+        sys.meta_path.insert(0, _AfterImport())
 
 
 if __name__ == "__main__":
