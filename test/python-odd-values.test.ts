@@ -15,7 +15,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const values = { all: 23, numbers: 7, peers: 2 };
 
 test('a rank that passes odd values raises nothing and loses nothing but these', async () => {
-  const program = join(repository, 'test/python-client/odd_values.py');
+  const program = join(repository, 'test/programs/odd_values_rank.py');
   const raised = execFileSync(process.env.PYTHON_BIN ?? 'python3', ['-I', program, join(repository, 'clients/python'), directory], {
     encoding: 'utf8',
     stdio: 'pipe',

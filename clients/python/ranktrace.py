@@ -2981,7 +2981,7 @@ def trace_handler():
     """
 
     def ready(prof):
-        profile = _running
+        profile = _recording()
         if profile is None:
             return
         try:
@@ -3091,7 +3091,7 @@ class _Trained:
         self._own = None
 
     def begin(self, **facts):
-        if _running is None:
+        if _recording() is None:
             self._own = Profile(**self._options).start(begins_step=False)
         instrument_torch()
         if _running is not None:

@@ -1,4 +1,4 @@
-"""A rank that passes odd values in each place of the client's API. Usage: odd_values.py CLIENT_FOLDER DIRECTORY. Prints what was raised, a line each."""
+"""A rank that passes odd values in each place of the client's API. Usage: odd_values_rank.py CLIENT_FOLDER DIRECTORY. Prints what was raised, a line each."""
 
 import sys
 

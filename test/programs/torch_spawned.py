@@ -1,0 +1,41 @@
+"""A job that makes its ranks itself. Usage: torch_spawned.py HOW PORT [RANK]; HOW: mp.spawn, spawn or fork (processes of its own), alone (one of two ranks)."""
+
+import os
+import sys
+
+import torch
+import torch.multiprocessing as mp
+
+# As programs do: the name is bound before anything is recorded.
+from torch.distributed import destroy_process_group, init_process_group
+from torch.utils.data import DataLoader, TensorDataset
+
+STEPS = 12
+
+
+def train(rank, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    init_process_group("gloo", rank=rank, world_size=2)
+    module = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    # Its worker is no rank.
+    for (batch,) in DataLoader(TensorDataset(torch.randn(STEPS * 8, 64)), batch_size=8, num_workers=1):
+        module(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    destroy_process_group()
+
+
+if __name__ == "__main__":
+    how, port = sys.argv[1:3]
+    if how == "mp.spawn":
+        mp.spawn(train, args=(port,), nprocs=2)
+    elif how == "alone":
+        train(int(sys.argv[3]), port)
+    else:
+        processes = [mp.get_context(how).Process(target=train, args=(rank, port)) for rank in range(2)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        sys.exit(max(process.exitcode for process in processes))

@@ -1,0 +1,62 @@
+// Ranks that no launcher started, under `python -m ranktrace`: processes of the program itself, and programs that are told their rank by an argument.
+
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, type TestContext, test } from 'vitest';
+import { type CommandResult, repository, startProgram } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
+import { findTorch } from './setup/torch-python.ts';
+import { readRun } from './setup/trace-events.ts';
+
+const torch = findTorch();
+const root = mkdtempSync(join(tmpdir(), 'ranktrace-ranks-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+/** Steps of test/programs/torch_spawned.py. */
+const steps = 12;
+
+function run(python: string, directory: string, program: string, ...args: readonly string[]): Promise<CommandResult> {
+  const env = { ...process.env, PYTHONPATH: join(repository, 'clients/python'), RANKTRACE_DIRECTORY: directory };
+  const line = ['-m', 'ranktrace', join(repository, 'test/programs', program), ...args];
+  return startProgram(python, line, { cwd: root, env, ownGroup: false }).ended;
+}
+
+function pythonOf(context: TestContext): string {
+  if (torch !== undefined) return torch.python;
+  context.task.meta.impossibleHere = 'no Python here has torch; RANKTRACE_TORCH_PYTHON names one that has';
+  return context.skip();
+}
+
+test.for(['mp.spawn', 'spawn', 'fork', 'alone'])(
+  'ranks that are made by %s are one run, and have all their steps',
+  async (how, context) => {
+    const python = pythonOf(context);
+    const directory = join(root, how);
+    const port = `${await freePort()}`;
+    const program = (...args: string[]) => run(python, directory, 'torch_spawned.py', how, port, ...args);
+    for (const { code, stderr } of await Promise.all(how === 'alone' ? [program('0'), program('1')] : [program()]))
+      expect([code, stderr], stderr).toEqual([0, expect.not.stringContaining('ranktrace:')]);
+    const runs = readdirSync(directory);
+    expect(runs).toHaveLength(1);
+    const { events, processes, findings } = await readRun(directory, runs[0] as string);
+    expect(processes.map(({ rank }) => rank)).toEqual([0, 1]);
+    expect(findings).toEqual([]);
+    for (const rank of [0, 1]) {
+      const of = events.filter((event) => event.rank === rank);
+      expect(of.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual(Array.from({ length: steps }, (_, step) => step));
+      for (const name of ['data', 'backward', 'optimizer'])
+        expect(of.filter((event) => event.name === name).length).toBeGreaterThanOrEqual(steps);
+      expect(of.filter(({ kind, group }) => kind === 'collective' && group === 'DDP')).toHaveLength(steps);
+    }
+  },
+);
+
+test('processes that are no ranks run as without the client, and nothing is recorded of them', async () => {
+  const python = process.env.PYTHON_BIN ?? 'python3';
+  const directory = join(root, 'none');
+  const { code, stdout, stderr } = await run(python, directory, 'processes.py');
+  const each = '(9, 7), [16], [25]';
+  expect([code, stdout.trim(), stderr]).toEqual([0, `[${each}, ${each}, ${each}, [6]]`, '']);
+  expect(() => readdirSync(directory)).toThrow('ENOENT');
+});
