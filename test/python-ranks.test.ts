@@ -16,8 +16,8 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 /** Steps of test/programs/torch_spawned.py. */
 const steps = 12;
 
-function run(python: string, directory: string, program: string, ...args: readonly string[]): Promise<CommandResult> {
-  const env = { ...process.env, PYTHONPATH: join(repository, 'clients/python'), RANKTRACE_DIRECTORY: directory };
+function run(python: string, directory: string, program: string, args: readonly string[] = [], about = {}): Promise<CommandResult> {
+  const env = { ...process.env, ...about, PYTHONPATH: join(repository, 'clients/python'), RANKTRACE_DIRECTORY: directory };
   const line = ['-m', 'ranktrace', join(repository, 'test/programs', program), ...args];
   return startProgram(python, line, { cwd: root, env, ownGroup: false }).ended;
 }
@@ -28,14 +28,20 @@ function pythonOf(context: TestContext): string {
   return context.skip();
 }
 
-test.for(['mp.spawn', 'spawn', 'fork', 'alone'])(
+test.for(['mp.spawn', 'spawn', 'fork', 'alone', 'placed'])(
   'ranks that are made by %s are one run, and have all their steps',
   async (how, context) => {
     const python = pythonOf(context);
     const directory = join(root, how);
     const port = `${await freePort()}`;
-    const program = (...args: string[]) => run(python, directory, 'torch_spawned.py', how, port, ...args);
-    for (const { code, stderr } of await Promise.all(how === 'alone' ? [program('0'), program('1')] : [program()]))
+    const program = (rank: number, about = {}) => run(python, directory, 'torch_spawned.py', [how, port, `${rank}`], about);
+    // A launcher that names no run, or none: each rank is a program of its own.
+    const programs = {
+      placed: () => [0, 1].map((rank) => program(rank, { RANK: `${rank}`, WORLD_SIZE: '2' })),
+      alone: () => [0, 1].map((rank) => program(rank)),
+    };
+    const started = how === 'placed' || how === 'alone' ? programs[how]() : [program(0)];
+    for (const { code, stderr } of await Promise.all(started))
       expect([code, stderr], stderr).toEqual([0, expect.not.stringContaining('ranktrace:')]);
     const runs = readdirSync(directory);
     expect(runs).toHaveLength(1);

@@ -653,9 +653,9 @@ def _handle_ends(profile):
 
 def _forget():
     """In a forked child (a worker of a DataLoader): its parent records, and its threads are not here."""
-    global _awaited, _running
+    global _awaited, _awaiting, _running
     profile, _running = _running, None
-    _awaited = None
+    _awaited, _awaiting = None, threading.Lock()
     if profile is not None:
         profile._sender = False
         atexit.unregister(profile.stop)
@@ -691,10 +691,11 @@ def _await(awaited):
 
 def _recording():
     """The profile that runs; one that was awaited begins here."""
-    if _awaited is None:
+    awaited = _awaited
+    if awaited is None:
         return _running
     group = _group()
-    if group is None and _awaited.is_child:
+    if group is None and awaited.is_child:
         return None
     return _begin_awaited(group)
 
@@ -722,9 +723,10 @@ def _begin_awaited(group):
 def _settle_awaited():
     """The program starts a profile of its own: what was awaited for the whole program comes first."""
     global _awaited
-    if _awaited is None or _awaiting.locked():
+    awaited = _awaited
+    if awaited is None:
         return
-    if _awaited.is_child:
+    if awaited.is_child:
         _awaited = None
     else:
         _begin_awaited(_group())
@@ -3189,7 +3191,7 @@ class _AfterImport:
 _USAGE = """usage: python -m ranktrace [--run NAME] [--url URL] [-m MODULE | FILE] [ARGUMENT …]
 
 Runs a training program and records it, without a change: a step per optimizer step, phases by PyTorch's own calls.
-Other options are RANKTRACE_* variables, those of @ranktrace/sdk; rank and world size come from the launcher.
+Other options are RANKTRACE_* variables, those of @ranktrace/sdk; rank and world size come from the launcher, or from the program's process group.
 """
 
 

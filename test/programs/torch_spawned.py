@@ -1,4 +1,4 @@
-"""A job that makes its ranks itself. Usage: torch_spawned.py HOW PORT [RANK]; HOW: mp.spawn, spawn or fork (processes of its own), alone (one of two ranks)."""
+"""A job that makes its ranks itself. Usage: torch_spawned.py HOW PORT RANK; HOW: mp.spawn, spawn or fork (processes of its own), else it is this rank of two."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ if __name__ == "__main__":
     how, port = sys.argv[1:3]
     if how == "mp.spawn":
         mp.spawn(train, args=(port,), nprocs=2)
-    elif how == "alone":
+    elif how not in ("spawn", "fork"):
         train(int(sys.argv[3]), port)
     else:
         processes = [mp.get_context(how).Process(target=train, args=(rank, port)) for rank in range(2)]

@@ -49,7 +49,7 @@ export { PhaseRoles } from './steps/phase-role.ts';
 export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
 export { type RankSummary, type RunSummary, StepSummarySink } from './steps/step-summary.ts';
 export { WindowSink } from './steps/window-sink.ts';
-export { chromeWriter, looksLikeMergedChrome } from './write/chrome.ts';
+export { chromeWriter } from './write/chrome.ts';
 export { csvWriter } from './write/csv.ts';
 export { dumpWriter } from './write/dump.ts';
 export { foldedWriter } from './write/folded.ts';

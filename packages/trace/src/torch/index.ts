@@ -1,5 +1,6 @@
 // torch.profiler: its files, its tables, its exports.
 
+export { looksLikeMergedChrome } from '../write/chrome.ts';
 export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
 export { distributedInfo, rankInFile, rankInName, stepsInFile, worldSizeInFile } from './file-place.ts';
