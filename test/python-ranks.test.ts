@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, type TestContext, test } from 'vitest';
-import { type CommandResult, repository, startProgram } from './setup/ranktrace-command.ts';
+import { type CommandResult, repository, runCommand, startProgram } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
 import { findTorch } from './setup/torch-python.ts';
 import { readRun } from './setup/trace-events.ts';
@@ -57,6 +57,22 @@ test.for(['mp.spawn', 'spawn', 'fork', 'alone', 'placed'])(
     }
   },
 );
+
+test('ranks that a program makes under `ranktrace run` are those of its run', async (context) => {
+  const line = [
+    pythonOf(context),
+    '-m',
+    'ranktrace',
+    join(repository, 'test/programs/torch_spawned.py'),
+    'mp.spawn',
+    `${await freePort()}`,
+  ];
+  const { code, stdout, stderr } = await runCommand(['run', '--name', 'made', '--out', join(root, 'made'), '--json', '--', ...line, '0'], {
+    PYTHONPATH: join(repository, 'clients/python'),
+  });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/"run":"made","worldSize":2,/);
+});
 
 test('processes that are no ranks run as without the client, and nothing is recorded of them', async () => {
   const python = process.env.PYTHON_BIN ?? 'python3';

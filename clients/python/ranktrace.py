@@ -94,14 +94,12 @@ class _Options:
         self.given = dict(given)
         self.environ = environ
         launcher = next((names for names in _LAUNCHERS if environ.get(names[0])), (None, None))
-        # A process that no launcher started learns its rank from its process group, if it has one.
-        self.is_placed = launcher[0] is not None or any(
-            name in given or environ.get(f"RANKTRACE_{name.upper()}") for name in ("rank", "world_size")
-        )
         self.rank = self._integer("rank", 0, 0, 65535, launcher[0])
         self.world_size = self._integer("world_size", 1, 1, 65536, launcher[1])
         if self.rank >= self.world_size:
             raise ValueError(f"Bad rank {self.rank}: it must be below the world size, {self.world_size}")
+        # A process that was started alone learns its rank from its process group, if it has one.
+        self.is_placed = self.world_size > 1
         named = self._text("run") or self._job()
         shared = _started(os.getppid()) if named is None and self._is_of_one_torchrun() else None
         # All ranks have this name: no rank made it up.
@@ -3227,7 +3225,7 @@ def _main(arguments):
         return 2
     _instrument_when_loaded()
     about = recording._options
-    if about.is_placed and (about.is_run_named or about.world_size == 1):
+    if about.is_placed and about.is_run_named:
         recording.start(begins_step=False)
     else:
         _await(_Awaited(options, about.run, about.is_placed, about.is_run_named))
