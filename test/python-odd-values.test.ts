@@ -11,7 +11,7 @@ import { readRun } from './setup/trace-events.ts';
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-python-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Of the program; how many are numbers, and ranks or none. */
+/** The program's values: all, those that are numbers, and those that are ranks or none. */
 const values = { all: 23, numbers: 7, peers: 2 };
 
 test('a rank that passes odd values raises nothing and loses nothing but these', async () => {

@@ -80,6 +80,7 @@ _PING_NS = 500_000_000
 _BURST_NS = 1_000_000_000
 _QUIET_S = 60
 _NOTICE_NS = 10_000_000_000
+_RUN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WHOLE_MAX = 1 << 53  # exact in JavaScript
 _OTHER_PHASES = "(other phases)"
 
@@ -105,7 +106,7 @@ class _Options:
         # All ranks have this name: no rank made it up.
         self.is_run_named = named is not None or shared is not None
         self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime(shared)) + ("" if self.world_size > 1 else f"-{os.getpid()}")
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", self.run):
+        if not _RUN_NAME.fullmatch(self.run):
             raise ValueError(f'Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
         self._destination()
         interval = min(1000, max(200, round(1000 * self.world_size / 320)))
@@ -753,7 +754,8 @@ def _agreed_run(run, rank):
             if _now() > deadline:
                 return None
             time.sleep(0.01)
-        return store.get(_RUN_KEY).decode()
+        agreed = store.get(_RUN_KEY).decode()
+        return agreed if _RUN_NAME.fullmatch(agreed) else None
     except Exception:
         return None
 

@@ -12,9 +12,9 @@ export const startsAsGzip = (path: string): boolean => isGzip(bytesOf(path, 2));
 
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
-/** The first bytes, unzipped; none for a broken file or no file: its reader reports the error. */
-export function beginningOf(path: string): Uint8Array {
-  const beginning = bytesOf(path, beginningBytes);
+/** The first bytes (`count` of the file itself), unzipped; none for a broken file or no file: its reader reports the error. */
+export function beginningOf(path: string, count = beginningBytes): Uint8Array {
+  const beginning = bytesOf(path, count);
   if (!isGzip(beginning)) return beginning;
   try {
     return gunzipSync(beginning, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: unzippedBytesMax });

@@ -12,7 +12,7 @@
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; its reader reports errors
 //
-// What `merge` wrote of several ranks in Chrome's form is none of them: a file of it is refused, and in a directory it is left out.
+// A trace of several ranks in Chrome's form, as `merge` writes it, is none of them: the file is refused, and in a directory it is left out.
 //
 // Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 
@@ -63,7 +63,7 @@ const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
 const logName = /\.log(\.gz)?$/;
 /** Dumps are named after the rank: `nccl_trace_rank_3`. */
 const dumpName = /\d(?:\.(?:json|pickle|pkl))?(?:\.gz)?$/;
-/** The first entry of a dump or a log, or the dump's groups, lie within so many bytes. */
+/** The first entry of a dump or a log, the dump's groups, and the names of a merged trace's first processes lie within so many bytes. */
 const firstEntryBytes = 4096;
 const json = /^\uFEFF?\s*[[{]/;
 /** A Perfetto trace begins with the tag of its first packet. */
@@ -86,7 +86,7 @@ function inputOf(path: string): Input {
   const directory = (kind: InputKind, files: readonly string[]): Input => ({ kind, path, files, isDirectory: true });
   const isStore = isStoreAt(path, names);
   const allJson = isStore ? [] : of(jsonName);
-  const merged = allJson.filter((file) => looksLikeMergedChrome(textOf(beginningOf(file))));
+  const merged = allJson.filter((file) => looksLikeMergedChrome(textOf(beginningOf(file, firstEntryBytes))));
   const jsonFiles = allJson.filter((file) => !merged.includes(file));
   if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays: merged };
   if (holdsSegments(path, 0)) return directory('store', [path]);
@@ -130,7 +130,7 @@ function kindOfFile(path: string): InputKind {
   if (isFlightRecorder(beginning)) return 'flightRecorder';
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
   if (jsonName.test(path) || path.endsWith('.gz')) return 'torch';
-  // Of an empty or damaged file its reader reports the error.
+  // The reader reports an empty or damaged file.
   if (isSegment(beginning) || path.endsWith('.seg') || beginning.length === 0) return 'store';
   throw new CliError('bad_input', `Cannot read "${path}": it is neither what ranktrace recorded, nor of the ${readable}`);
 }

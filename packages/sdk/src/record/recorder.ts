@@ -529,7 +529,7 @@ export class Recorder {
     this.addMetadata(`${phaseRoleKey}${name}`, role);
   }
 
-  /** What `read` gets from an object of the program, which may be anything; undefined where that throws: `lost` is counted, and training goes on. */
+  /** Reads an object of the program, which may be anything; undefined where that throws: `lost` is counted, and training goes on. */
   #attempt<T>(read: () => T, lost: 'event' | 'argument'): T | undefined {
     try {
       return read();

@@ -137,7 +137,7 @@ class OddEvents {
     this.#events.push([at, traceEvent({ start: traceTime(at), ...about })]);
   }
 
-  /** Of a step or a phase, ns. */
+  /** The length of a step or a phase, ns. */
   #length(): number {
     const random = this.#random;
     if (!random.chance(this.#shape.odd)) return Math.round(usualStep * random.lognormal(1, 0.05));
