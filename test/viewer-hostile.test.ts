@@ -77,8 +77,11 @@ describe('names that want to be something else', () => {
     const { page: tab } = page.tab;
     expect(await tab.locator('.search-list').textContent()).toContain('<img src=x onerror="window.wasRun=1">');
     await expectUnharmed(page);
+    const selected = (): string | null => new URLSearchParams(new URL(tab.url()).hash.split('?')[1]).get('sel');
     for (let next = 0; next < 8; next++) {
+      const before = selected();
       await tab.keyboard.press('Enter');
+      await expect.poll(selected).not.toBe(before);
       await page.panel.locator('.facts').waitFor();
       await tab.waitForTimeout(100);
       await expectUnharmed(page);

@@ -8,7 +8,7 @@
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core';
+import { type Browser, type CDPSession, chromium, type Page, type WebSocketRoute } from 'playwright-core';
 import { repository } from './ranktrace-command.ts';
 
 /** The same on every machine: the size of the manual's pictures. */
@@ -75,6 +75,8 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
     ...media,
   });
   const page = await context.newPage();
+  const lag = Number(process.env.RANKTRACE_PAGE_LAG ?? 0);
+  if (lag > 0) await page.routeWebSocket(/./, (socket) => answerLate(socket, lag));
   const problems: string[] = [];
   const { host } = new URL(url);
   page.on('console', (message) => {
@@ -98,4 +100,12 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
     await page.screenshot({ path: join(folder, `${name}.png`), animations: 'disabled' });
   };
   return { page, tools, problems, picture, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** Every message to the page comes `lag` ms late: with RANKTRACE_PAGE_LAG=1500, a test that reads before the page has its answer fails. */
+function answerLate(socket: WebSocketRoute, lag: number): void {
+  const service = socket.connectToServer();
+  service.onMessage((message) => {
+    setTimeout(() => socket.send(message), lag);
+  });
 }

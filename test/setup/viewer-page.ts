@@ -84,11 +84,15 @@ export class ViewerPage {
   async settled(): Promise<void> {
     const state = () =>
       this.tab.page.evaluate(() => ({
+        // Lanes without rows are drawn before the page has anything of its runs.
+        isOpen:
+          document.querySelector('.run-status') !== null &&
+          ![...document.querySelectorAll('.empty')].some(({ textContent }) => textContent?.startsWith('Opening')),
         isReading:
           document.querySelector('.reading') !== null || document.querySelector('.run-status')?.textContent?.includes('Reading') === true,
         isDrawn: (window.ranktraceFrames?.length ?? 0) > 0,
       }));
-    await expect.poll(state, { timeout: 4 * 60_000 }).toEqual({ isReading: false, isDrawn: true });
+    await expect.poll(state, { timeout: 4 * 60_000 }).toEqual({ isOpen: true, isReading: false, isDrawn: true });
     await this.frames(3);
   }
 
@@ -125,9 +129,9 @@ export class ViewerPage {
   /** Types into the search; resolves with the number of matching events. */
   async search(text: string): Promise<number> {
     await this.tab.page.getByRole('searchbox', { name: 'Search names' }).fill(text);
-    const count = this.tab.page.locator('.search-count');
+    const count = this.tab.page.locator('.search-count[aria-busy="false"]');
     await count.waitFor();
-    // The answer to the typed text, not to the text before; names that come late count, too.
+    // Names that come late count, too.
     let shown = '';
     for (let before: string | undefined; before !== shown; ) {
       before = shown;

@@ -18,6 +18,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
   const isOpen = useSignal(false);
   const matches = session.matches.value;
   const text = state.search.value;
+  // The last answer stays in the list while another text is searched for; its number would be taken for that of the text.
+  const isAnswered = matches?.text === text.trim();
   const total = matches?.result.names.reduce((sum, { count }) => sum + count, 0) ?? 0;
   const names = matches?.result.names.slice(0, namesShownMax) ?? [];
   const step = stepOf(text);
@@ -58,8 +60,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       />
       {matches !== undefined && (
         <>
-          <span class="search-count muted" role="status">
-            {total === 0 ? (isPartial ? 'none so far' : 'none') : formatCount(total)}
+          <span class="search-count muted" role="status" aria-busy={!isAnswered}>
+            {!isAnswered ? '…' : total > 0 ? formatCount(total) : isPartial ? 'none so far' : 'none'}
           </span>
           <span class="button-group">
             <button
