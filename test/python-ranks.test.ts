@@ -28,7 +28,21 @@ function pythonOf(context: TestContext): string {
   return context.skip();
 }
 
-test.for(['mp.spawn', 'spawn', 'fork', 'alone', 'placed'])(
+/** All that they did is recorded. */
+async function expectBothRanks(directory: string, run: string): Promise<void> {
+  const { events, processes, findings } = await readRun(directory, run);
+  expect(processes.map(({ rank }) => rank)).toEqual([0, 1]);
+  expect(findings).toEqual([]);
+  for (const rank of [0, 1]) {
+    const of = events.filter((event) => event.rank === rank);
+    expect(of.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual(Array.from({ length: steps }, (_, step) => step));
+    for (const name of ['data', 'backward', 'optimizer'])
+      expect(of.filter((event) => event.name === name).length).toBeGreaterThanOrEqual(steps);
+    expect(of.filter(({ kind, group }) => kind === 'collective' && group === 'DDP')).toHaveLength(steps);
+  }
+}
+
+test.for(['mp.spawn', 'after-batch', 'spawn', 'fork', 'alone', 'placed'])(
   'ranks that are made by %s are one run, and have all their steps',
   async (how, context) => {
     const python = pythonOf(context);
@@ -45,18 +59,29 @@ test.for(['mp.spawn', 'spawn', 'fork', 'alone', 'placed'])(
       expect([code, stderr], stderr).toEqual([0, expect.not.stringContaining('ranktrace:')]);
     const runs = readdirSync(directory);
     expect(runs).toHaveLength(1);
-    const { events, processes, findings } = await readRun(directory, runs[0] as string);
-    expect(processes.map(({ rank }) => rank)).toEqual([0, 1]);
-    expect(findings).toEqual([]);
-    for (const rank of [0, 1]) {
-      const of = events.filter((event) => event.rank === rank);
-      expect(of.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual(Array.from({ length: steps }, (_, step) => step));
-      for (const name of ['data', 'backward', 'optimizer'])
-        expect(of.filter((event) => event.name === name).length).toBeGreaterThanOrEqual(steps);
-      expect(of.filter(({ kind, group }) => kind === 'collective' && group === 'DDP')).toHaveLength(steps);
-    }
+    await expectBothRanks(directory, runs[0] as string);
   },
 );
+
+test('ranks of a program that trained before are a run of their own, and so is the program', async (context) => {
+  const directory = join(root, 'apart');
+  const { code, stderr } = await run(pythonOf(context), directory, 'torch_spawned.py', ['after-training', `${await freePort()}`, '0'], {
+    RANKTRACE_RUN: 'night',
+  });
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain('this program trained before it started its ranks: they are the run "night-ranks"');
+  expect(readdirSync(directory).sort()).toEqual(['night', 'night-ranks']);
+  await expectBothRanks(directory, 'night-ranks');
+  const { events, processes, findings } = await readRun(directory, 'night');
+  expect(processes.map(({ rank }) => rank)).toEqual([0]);
+  expect(findings).toEqual([]);
+  const stepsOf = events.filter(({ kind }) => kind === 'step');
+  expect(stepsOf).toHaveLength(steps);
+  // Recording begins with training, and the first step with the batch that came before.
+  const data = events.filter(({ name }) => name === 'data');
+  expect(data.length).toBeGreaterThanOrEqual(steps);
+  expect(data[0]?.start).toBe(stepsOf[0]?.start);
+});
 
 test('ranks that a program makes under `ranktrace run` are those of its run', async (context) => {
   const line = [

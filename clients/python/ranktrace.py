@@ -263,6 +263,7 @@ class _Recorded:
 _local = threading.local()
 _running = None  # the Profile that records, at most one
 _awaited = None  # a recording that begins once it is known which rank this is; then `_running` is None
+_alone = None  # what was awaited of a process that began to train before it told a rank
 _torch_record_function = None  # torch's own, once torch is loaded
 
 
@@ -652,9 +653,9 @@ def _handle_ends(profile):
 
 def _forget():
     """In a forked child (a worker of a DataLoader): its parent records, and its threads are not here."""
-    global _awaited, _awaiting, _running
+    global _alone, _awaited, _awaiting, _running
     profile, _running = _running, None
-    _awaited, _awaiting = None, threading.Lock()
+    _alone, _awaited, _awaiting = None, None, threading.Lock()
     if profile is not None:
         profile._sender = False
         atexit.unregister(profile.stop)
@@ -668,12 +669,14 @@ class _Awaited:
     """What `python -m ranktrace` will record: it begins with the process group, which tells rank and world size, or with the first sign of training.
 
     `is_child`: of a process that the program started, which is a rank only if it joins a group. `is_named`: all ranks know the run's name.
+    `is_apart`: the process that started it is recorded itself. `batch`: begin, end and loader workers of the last one that was read.
     """
 
-    def __init__(self, given, run, is_placed=False, is_named=True, is_child=False):
+    def __init__(self, given, run, is_placed=False, is_named=True, is_child=False, is_apart=False):
         self.given = {**given, "run": run} if is_named else given
-        self.run, self.is_placed, self.is_named, self.is_child = run, is_placed, is_named, is_child
+        self.run, self.is_placed, self.is_named, self.is_child, self.is_apart = run, is_placed, is_named, is_child, is_apart
         self.has_children = False
+        self.batch = None
 
 
 _awaiting = threading.Lock()
@@ -700,20 +703,32 @@ def _recording():
 
 
 def _begin_awaited(group):
-    global _awaited
+    global _alone, _awaited
     with _awaiting:
         awaited, _awaited = _awaited, None
         if awaited is None:
             return _running
         given = dict(awaited.given)
+        batch = awaited.batch
+        if group is None:
+            _alone = awaited
+            if not awaited.is_placed:
+                given["run"] = awaited.run
+        else:
+            # A batch that was read before the ranks met is not of their first step.
+            batch, _mark.time = None, None
         if group is not None and not awaited.is_placed:
             given["rank"], given["world_size"] = group
         if group is not None and not awaited.is_named:
             agreed = _agreed_run(awaited.run, group[0])
             if agreed is not None:
                 given["run"] = agreed
+        if group is not None and group[0] == 0 and awaited.is_apart:
+            _notice(f'this program trained before it started its ranks: they are the run "{awaited.run}"')
         try:
-            Profile(**given).start(begins_step=False)
+            begun = Profile(**given).start(begins_step=False, epoch=None if batch is None else batch[0])
+            if batch is not None and _running is begun:
+                _add_first_batch(begun, *batch)
         except Exception as error:
             _notice(f"recording cannot begin: {_reason(error)}")
         return _running
@@ -763,12 +778,12 @@ def _agreed_run(run, rank):
 class _Rank:
     """The target of a process that the program starts, and that may join a process group as one of its ranks."""
 
-    def __init__(self, target, given, run):
-        self._target, self._given, self._run = target, given, run
+    def __init__(self, target, given, run, is_apart):
+        self._target, self._given, self._run, self._is_apart = target, given, run, is_apart
 
     def __call__(self, *args, **kwargs):
         try:
-            _await(_Awaited(self._given, self._run, is_child=True))
+            _await(_Awaited(self._given, self._run, is_child=True, is_apart=self._is_apart))
             _instrument_when_loaded()
         except Exception as error:
             _notice(f"a process of the program is not recorded: {_reason(error)}")
@@ -792,10 +807,12 @@ def _follow_processes():
 
     @functools.wraps(original)
     def start(self):
-        target, awaited = getattr(self, "_target", None), _awaited
+        target, awaited = getattr(self, "_target", None), _awaited or _alone
         if awaited is not None and callable(target) and not str(getattr(target, "__module__", "")).startswith(_POOLS) and _is_importable():
             awaited.has_children = True
-            self._target = _Rank(target, awaited.given, awaited.run)
+            # A program that is recorded itself is rank 0 of its run: the ranks that it starts are another.
+            is_apart = awaited is _alone
+            self._target = _Rank(target, awaited.given, f"{awaited.run[:58]}-ranks" if is_apart else awaited.run, is_apart)
         return original(self)
 
     process.BaseProcess.start = start
@@ -2708,15 +2725,20 @@ def _hook_data_loaders():
 
     @functools.wraps(original)
     def next_batch(self):
+        awaited = _awaited
+        if awaited is not None and _group() is None:
+            # A batch alone is no training: a program may look at one, and then start its ranks.
+            start = _now()
+            try:
+                return original(self)
+            finally:
+                awaited.batch = (start, _now(), getattr(self, "_num_workers", 0))
+                _set_mark(awaited.batch[1])
         profile = _recording()
         span = None
         if profile is not None:
             _begin_steps(profile)
-            workers = getattr(self, "_num_workers", 0)
-            if workers > profile._loader_workers:
-                # A loader that works ahead: what the loop waits for it is no work of this rank.
-                profile._loader_workers = workers
-                profile.add_metadata("ranktrace.loader_workers", workers)
+            _add_loader_workers(profile, getattr(self, "_num_workers", 0))
             span = profile._begin(_Span("data"))
         try:
             return original(self)
@@ -2726,6 +2748,20 @@ def _hook_data_loaders():
                 _set_mark(span.end)
 
     dataloader._BaseDataLoaderIter.__next__ = next_batch
+
+
+def _add_first_batch(profile, start, end, workers):
+    """The first step of a recording that begins after its batch was read."""
+    profile._step = (0, start)
+    _add_loader_workers(profile, workers)
+    _add_phase(profile, _thread_of(profile), "data", start, end)
+
+
+def _add_loader_workers(profile, workers):
+    if workers > profile._loader_workers:
+        # A loader that works ahead: what the loop waits for it is no work of this rank.
+        profile._loader_workers = workers
+        profile.add_metadata("ranktrace.loader_workers", workers)
 
 
 def _hook_backward():

@@ -1,4 +1,7 @@
-"""A job that makes its ranks itself. Usage: torch_spawned.py HOW PORT RANK; HOW: mp.spawn, spawn or fork (processes of its own), else it is this rank of two."""
+"""A job that makes its ranks itself. Usage: torch_spawned.py HOW PORT RANK
+
+HOW: mp.spawn (after-batch, after-training: it has read a batch by then, or trained), spawn or fork (processes of its own), else it is this rank of two.
+"""
 
 import os
 import sys
@@ -16,19 +19,30 @@ STEPS = 12
 def train(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     init_process_group("gloo", rank=rank, world_size=2)
-    module = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    fit(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64)))
+    destroy_process_group()
+
+
+def fit(module):
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    # Its worker is no rank.
-    for (batch,) in DataLoader(TensorDataset(torch.randn(STEPS * 8, 64)), batch_size=8, num_workers=1):
+    for (batch,) in batches():
         module(batch).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    destroy_process_group()
+
+
+def batches():
+    # Its worker is no rank.
+    return DataLoader(TensorDataset(torch.randn(STEPS * 8, 64)), batch_size=8, num_workers=1)
 
 
 if __name__ == "__main__":
     how, port = sys.argv[1:3]
-    if how == "mp.spawn":
+    if how == "after-batch":
+        next(iter(batches()))
+    if how == "after-training":
+        fit(torch.nn.Linear(64, 64))
+    if how in ("mp.spawn", "after-batch", "after-training"):
         mp.spawn(train, args=(port,), nprocs=2)
     elif how not in ("spawn", "fork"):
         train(int(sys.argv[3]), port)
