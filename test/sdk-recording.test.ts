@@ -341,7 +341,9 @@ test('where no worker thread may be started, `start` says so in one line, and th
     console.log(recordFunction('work', () => 7), prof.collective({ op: 'all_reduce' }, () => 8));
     prof.step();
     await prof.stop();`;
-  const allowed = ['--experimental-permission', '--allow-fs-read=*', '--allow-fs-write=*', '--no-warnings'];
+  // Node 20 knows it by its first name alone, Node 24 by its last.
+  const permission = process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission';
+  const allowed = [permission, '--allow-fs-read=*', '--allow-fs-write=*', '--no-warnings'];
   const { stdout, stderr } = evaluate(program, [...allowed, '--input-type=module']);
   expect(stderr).toBe('');
   const message = 'Cannot start the profile: it needs a worker thread, and this process may start none (ERR_ACCESS_DENIED)';

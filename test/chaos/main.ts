@@ -33,12 +33,16 @@ export async function main(args: readonly string[]): Promise<number> {
   }
   const { seed, rounds, jobs, json } = options;
   const { played, skipped } = matrix(thisMachine());
-  const cells = played.filter(({ target, how }) => options.only.includes(target) && options.how.includes(how));
+  const isChosen = ({ target, how }: Cell) => options.only.includes(target) && options.how.includes(how);
+  const cells = played.filter(isChosen);
+  for (const cell of skipped.filter(isChosen)) {
+    // Where nothing is left to play, each reason is of use.
+    if (cells.length === 0 || cell.why.startsWith('NOT RUN')) console.error(`chaos: ${cellName(cell)}: ${cell.why}`);
+  }
   if (cells.length === 0) {
-    process.stderr.write('chaos: none of these cells is played\n');
+    console.error('chaos: none of these cells is played');
     return 2;
   }
-  for (const cell of skipped) if (cell.why.startsWith('NOT RUN')) console.error(`chaos: ${cellName(cell)}: ${cell.why}`);
   const folder = mkdtempSync(join(tmpdir(), 'ranktrace-chaos-'));
   const results: RoundResult[] = [];
   const waiting = [...rounds];

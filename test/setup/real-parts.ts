@@ -12,6 +12,8 @@ const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 export default function setup(): void {
   build();
+  // A shell warns on stderr of a locale that is not installed, as one of a user who came by SSH may be.
+  process.env.LC_ALL = 'C.UTF-8';
   for (const program of realPrograms) process.env[program.variable] = findProgram(program.variable) ?? install(program);
 }
 

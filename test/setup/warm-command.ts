@@ -73,6 +73,8 @@ function runIn(child: Host, args: readonly string[]): Promise<CommandResult> {
     child.stdout.on('data', onStdout);
     child.stderr.on('data', onStderr);
     child.once('close', onClose);
-    child.stdin.write(`${JSON.stringify({ module: pathToFileURL(programPath).href, args, mark })}\n`);
+    const line = JSON.stringify({ module: pathToFileURL(programPath).href, args, mark });
+    // Node's readline ends a line at these two as well, from version 24 on.
+    child.stdin.write(`${line.replaceAll('\u2028', String.raw`\u2028`).replaceAll('\u2029', String.raw`\u2029`)}\n`);
   });
 }
