@@ -666,7 +666,7 @@ def _forget():
 
 
 class _Awaited:
-    """What `python -m ranktrace` will record: it begins with the process group, which tells rank and world size, or with the first sign of training.
+    """What `python -m ranktrace` will record: it begins with the process group, which tells rank and world size, or with training.
 
     `is_child`: of a process that the program started, which is a rank only if it joins a group. `is_named`: all ranks know the run's name.
     `is_apart`: the process that started it is recorded itself. `batch`: begin, end and loader workers of the last one that was read.
