@@ -38,7 +38,10 @@ async function expectBothRanks(directory: string, run: string): Promise<void> {
     expect(of.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual(Array.from({ length: steps }, (_, step) => step));
     for (const name of ['data', 'backward', 'optimizer'])
       expect(of.filter((event) => event.name === name).length).toBeGreaterThanOrEqual(steps);
-    expect(of.filter(({ kind, group }) => kind === 'collective' && group === 'DDP')).toHaveLength(steps);
+    const collectives = of.filter(({ kind }) => kind === 'collective');
+    expect(collectives.filter(({ group }) => group === 'DDP')).toHaveLength(steps);
+    // Its name was bound by then, too.
+    expect(collectives.filter(({ group, name }) => group !== 'DDP' && name.startsWith('all_reduce'))).toHaveLength(1);
   }
 }
 

@@ -2941,7 +2941,7 @@ def trace_collectives():
         if original is None or getattr(original, "_is_traced", False):
             continue
         traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args)))
-        setattr(distributed, name, traced)
+        _bind_traced(name, original, traced)
         # Callers inside of torch use the module's own names.
         module = sys.modules.get("torch.distributed.distributed_c10d")
         if module is not None and getattr(module, name, None) is original:
@@ -2949,7 +2949,20 @@ def trace_collectives():
     for name, peer in (("send", "dst"), ("recv", "src")):
         original = getattr(distributed, name, None)
         if original is not None and not getattr(original, "_is_traced", False):
-            setattr(distributed, name, _traced(original, functools.partial(_send_or_receive, name, peer)))
+            _bind_traced(name, original, _traced(original, functools.partial(_send_or_receive, name, peer)))
+
+
+def _bind_traced(name, original, traced):
+    """In torch.distributed, and in the program's modules that have taken the name from there: a process that it starts loads them first."""
+    spaces = [getattr(module, "__dict__", None) for module in list(sys.modules.values())]
+    # The main module of a spawned process is a copy: its functions see the names of the original.
+    spaces += [getattr(value, "__globals__", None) for value in list(vars(sys.modules["__main__"]).values())]
+    for names in spaces:
+        if not isinstance(names, dict) or names.get(name) is not original:
+            continue
+        module = str(names.get("__name__"))
+        if module == "torch.distributed" or not module.startswith("torch."):
+            names[name] = traced
 
 
 def _traced(original, part_of):

@@ -9,8 +9,8 @@ import sys
 import torch
 import torch.multiprocessing as mp
 
-# As programs do: the name is bound before anything is recorded.
-from torch.distributed import destroy_process_group, init_process_group
+# As programs do: the names are bound before anything is recorded.
+from torch.distributed import all_reduce, destroy_process_group, init_process_group
 from torch.utils.data import DataLoader, TensorDataset
 
 STEPS = 12
@@ -20,6 +20,7 @@ def train(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     init_process_group("gloo", rank=rank, world_size=2)
     fit(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64)))
+    all_reduce(torch.ones(256))
     destroy_process_group()
 
 
