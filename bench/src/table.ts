@@ -4,6 +4,7 @@
 // job, and one of nanogpt-8rank where it is found (ops, CUDA runtime calls, kernels).
 
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { readKineto } from '@ranktrace/trace/torch';
 import { type Figure, figure, type NotMeasured } from './figure.ts';
@@ -17,7 +18,7 @@ const rounds = 6;
 /** 2 M events/s, where parsed objects take 1.06 M/s (ops of a CPU, with shapes and memory) and 1.48 M/s (ops and kernels). */
 const wanted = { ops: 1.9, kernels: 1.35 };
 const eventsWanted = 1_000_000;
-const ownRecordings = new URL('../../test/data/kineto/', import.meta.url).pathname;
+const ownRecordings = fileURLToPath(new URL('../../test/data/kineto/', import.meta.url));
 
 export async function table(): Promise<(Figure | NotMeasured)[]> {
   return [

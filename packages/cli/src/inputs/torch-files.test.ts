@@ -3,6 +3,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { ReadBudget, TraceError } from '@ranktrace/trace';
 import { afterAll, expect, test, vi } from 'vitest';
@@ -60,7 +61,7 @@ test('a zipped file with a broken byte is read up to it, or named as broken', as
   }
 });
 
-const job = new URL('../../../../test/data/kineto/ddp-4rank/balanced', import.meta.url).pathname;
+const job = fileURLToPath(new URL('../../../../test/data/kineto/ddp-4rank/balanced', import.meta.url));
 
 test('rows beyond memory go to a file without a name, in the temporary directory alone, and read the same', async () => {
   const inputs = inputsOf([job]);

@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { guarded, reasonOf } from './guarded.ts';
 
-const sources = new URL('..', import.meta.url).pathname;
+const sources = fileURLToPath(new URL('..', import.meta.url));
 
 /** Ways to pass a callback, up to the callback itself. */
 const handovers =
