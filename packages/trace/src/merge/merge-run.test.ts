@@ -75,10 +75,13 @@ function copyTables(tables: EventTables): EventTables {
   return copy;
 }
 
-function merged(sources: readonly BatchSource[]): { lines: string[]; totals: readonly ProcessTotals[] } {
+function merged(sources: readonly BatchSource[]): { lines: string[]; worldSize: number; totals: readonly ProcessTotals[] } {
   const lines: string[] = [];
+  let worldSize = 0;
   const sink: TraceSink = {
-    begin: () => {},
+    begin: (header) => {
+      worldSize = header.worldSize;
+    },
     lane: () => {},
     event: ({ lane, state, start, length, name }) => {
       const where = `rank ${lane.process.rank} ${lane.name}`;
@@ -90,7 +93,7 @@ function merged(sources: readonly BatchSource[]): { lines: string[]; totals: rea
   const run = mergeRun(sources, sink);
   let step = run.next();
   while (step.done !== true) step = run.next();
-  return { lines, totals: step.value };
+  return { lines, worldSize, totals: step.value };
 }
 
 describe('merge', () => {
@@ -117,6 +120,17 @@ describe('merge', () => {
       'rank 1 main: inner 5 +1',
       'rank 0 main: b 20 +10',
     ]);
+  });
+
+  it('has as many ranks as the largest of its lives asks for, whichever came first', () => {
+    const sources = [1, 3, 2].map((worldSize, life) => {
+      const about = { worldSize, incarnation: `a-${life}` };
+      const batches = flushed(0, [{ name: 'a', start: 100 * life, end: 100 * life + 10 }], [], about);
+      return { ...sourceOf(0, batches), incarnation: about.incarnation };
+    });
+    expect(merged(sources).worldSize).toBe(3);
+    expect(merged(sources.slice(0, 1)).worldSize).toBe(1);
+    expect(merged([]).worldSize).toBe(0);
   });
 
   it('joins a span that was open at one flush and closed by the next', () => {

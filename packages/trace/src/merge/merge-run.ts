@@ -30,7 +30,8 @@ export function* mergeAligned(
   const first = surveys[0]?.header;
   sink.begin({
     run: first?.run ?? '',
-    worldSize: first?.worldSize ?? 0,
+    // Lives of a rank may tell different ones: a job that was started again has as many ranks as it asks for then.
+    worldSize: surveys.reduce((most, { header }) => Math.max(most, header.worldSize), 0),
     unixEpoch,
     processes,
     clockConflicts: conflicts,
