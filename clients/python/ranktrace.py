@@ -2622,6 +2622,15 @@ def _learn_torch():
         _torch_record_function = lambda name: own(name) if is_enabled() else _NoSpan  # noqa: E731
     except AttributeError:
         pass
+    _after_import("torch._dynamo.trace_rules", _skip_this_file)
+
+
+def _skip_this_file(rules):
+    """torch.compile leaves our calls to Python: it would warn of each clock that it cannot compile, and compile again for each span."""
+    try:
+        rules.add(__name__)
+    except Exception:
+        pass
 
 
 class _Nothing:
@@ -3215,11 +3224,22 @@ def _transformers_callback():
     return TransformersCallback
 
 
+def _after_import(name, then):
+    module = sys.modules.get(name)
+    if module is not None:
+        then(module)
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, then))
+
+
 class _AfterImport:
-    """Calls back once torch.optim.optimizer and torch.utils.data are loaded: a program may load torch late, or never."""
+    """Calls `then` with a module once that is loaded: a program may load it late, or never."""
+
+    def __init__(self, name, then):
+        self._name, self._then = name, then
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self._name:
             return None
         import importlib.machinery
 
@@ -3231,7 +3251,7 @@ class _AfterImport:
 
         def exec_module(module):
             load(module)
-            instrument_torch()
+            self._then(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -3299,10 +3319,7 @@ def _main(arguments):
 
 
 def _instrument_when_loaded():
-    if "torch" in sys.modules:
-        instrument_torch()
-    else:
-        sys.meta_path.insert(0, _AfterImport())
+    _after_import("torch", lambda _: instrument_torch())
 
 
 if __name__ == "__main__":
