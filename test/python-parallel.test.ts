@@ -1,5 +1,5 @@
 // Parallel training with gloo under `python -m ranktrace`; which rank is slow, and where, is planted. DistributedDataParallel reduces gradients below Python, and
-// backward waits for that: for how long, it says itself. Stages of a pipeline wait in sends and receives.
+// backward waits for that: for how long, it says itself. Sharded parameters are gathered by calls in Python. Stages of a pipeline wait in sends and receives.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -71,6 +71,24 @@ test.for([
     }
   },
 );
+
+test('of 2 ranks with sharded parameters, the last is slow in forward: it is named, and every gather and scatter is there', async (context) => {
+  const { report } = await run('sharded', 2, 'torch_sharded.py', [`${steps}`], context);
+  expect(blamed(report)).toEqual([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
+  expect(report.blame.basis).toBe('pieces');
+  const { events } = await readRun(join(directory, 'sharded'), 'sharded');
+  const [first, last] = [0, 1].map((of) =>
+    events
+      .filter(({ kind, rank }) => kind === 'collective' && rank === of)
+      .map(({ name, group, sequence, bytes }) => ({ name, group, sequence, bytes })),
+  );
+  expect(last).toEqual(first);
+  for (const name of ['all_gather', 'reduce_scatter']) {
+    const of = first?.filter((each) => each.name === name) ?? [];
+    expect(of.length).toBeGreaterThanOrEqual(2 * steps);
+    expect(of.every(({ bytes }) => (bytes ?? 0) > 0)).toBe(true);
+  }
+});
 
 test.for([
   [2, 0],

@@ -2933,9 +2933,12 @@ def _add_phase(profile, thread, name, start, end):
 
 _COLLECTIVES = {
     "all_reduce": "all_reduce", "all_reduce_coalesced": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "all_gather",
-    "all_gather_into_tensor": "all_gather", "gather": "gather", "scatter": "scatter", "reduce_scatter": "reduce_scatter",
-    "reduce_scatter_tensor": "reduce_scatter", "all_to_all": "all_to_all", "all_to_all_single": "all_to_all", "barrier": "barrier",
+    "all_gather_into_tensor": "all_gather", "all_gather_single": "all_gather", "gather": "gather", "scatter": "scatter",
+    "reduce_scatter": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter", "reduce_scatter_single": "reduce_scatter",
+    "all_to_all": "all_to_all", "all_to_all_single": "all_to_all", "barrier": "barrier",
 }
+# Their first argument, where it is given by name.
+_TENSORS = ("tensor", "tensors", "tensor_list", "output_tensor", "output_tensor_list", "output")
 
 
 def trace_collectives():
@@ -2949,7 +2952,7 @@ def trace_collectives():
         original = getattr(distributed, name, None)
         if original is None or getattr(original, "_is_traced", False):
             continue
-        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args)))
+        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args, kwargs)))
         _bind_traced(name, original, traced)
         # Callers inside of torch use the module's own names.
         module = sys.modules.get("torch.distributed.distributed_c10d")
@@ -2979,11 +2982,16 @@ def _traced(original, part_of):
 
     @functools.wraps(original)
     def call(*args, **kwargs):
-        part = None if _running is None else part_of(args, kwargs)
+        # A collective may be another name of a second one, which it calls.
+        part = None if _running is None or getattr(_local, "is_in_collective", False) else part_of(args, kwargs)
         if part is None:
             return original(*args, **kwargs)
-        with collective(*part):
-            return original(*args, **kwargs)
+        _local.is_in_collective = True
+        try:
+            with collective(*part):
+                return original(*args, **kwargs)
+        finally:
+            _local.is_in_collective = False
 
     call._is_traced = True
     return call
@@ -2998,7 +3006,7 @@ def _send_or_receive(op, peer, args, kwargs):
             import torch
 
             rank = torch.distributed.get_global_rank(given["group"], given[f"group_{peer}"])
-        return None if rank is None else (op, f"{group}, tag {tag}" if tag else group, _payload((given.get("tensor"),)), int(rank))
+        return None if rank is None else (op, f"{group}, tag {tag}" if tag else group, _payload((), given), int(rank))
     except Exception:
         return None
 
@@ -3017,9 +3025,9 @@ def _group_name(args, kwargs):
         return "world"
 
 
-def _payload(args):
+def _payload(args, kwargs):
     try:
-        first = args[0] if args else None
+        first = args[0] if args else next((kwargs[name] for name in _TENSORS if name in kwargs), None)
         tensors = first if isinstance(first, (list, tuple)) else (first,)
         return sum(one.numel() * one.element_size() for one in tensors if hasattr(one, "element_size"))
     except Exception:
