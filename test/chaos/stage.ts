@@ -10,6 +10,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statf
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { type NatsServer, startNatsServer } from '../setup/nats-server.ts';
 import { countable } from '../setup/rank-programs.ts';
 import { type CommandResult, repository, type StartedCommand, startCommand, startProgram } from '../setup/ranktrace-command.ts';
@@ -311,6 +312,6 @@ export class Stage implements AsyncDisposable {
   #clockOf(part: Fault['part']): Record<string, string> {
     const isSet = this.plan.faults.some((fault) => fault.target === 'clock' && fault.part === part);
     if (!isSet) return {};
-    return { CLOCK_FILE: this.clockFile, NODE_OPTIONS: `--import=${join(repository, 'test/programs/stepped-clock.mjs')}` };
+    return { CLOCK_FILE: this.clockFile, NODE_OPTIONS: `--import=${pathToFileURL(join(repository, 'test/programs/stepped-clock.mjs'))}` };
   }
 }
