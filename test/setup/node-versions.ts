@@ -20,7 +20,7 @@ export async function nodeFolder(major: number): Promise<{ readonly folder: stri
   const fresh = mkdtempSync(join(cache, 'install-'));
   try {
     const options = '--no-save --no-package-lock --prefer-offline --no-audit --no-fund';
-    const { code, stderr } = await runTyped(`npm install --prefix '${fresh}' ${options} ${name}@${major}`, { cwd: fresh });
+    const { code, stderr } = await runTyped(`npm install --prefix . ${options} ${name}@${major}`, { cwd: fresh });
     if (code !== 0) return { reason: `Node ${major} cannot be had: npm install ${name}@${major}: ${errorLine(stderr)}` };
     if (!existsSync(kept)) renameSync(fresh, kept);
     return { folder: bin };
