@@ -42,6 +42,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import urllib.parse
 import weakref
 import zlib
@@ -2738,11 +2739,10 @@ def _hook_data_loaders():
         if awaited is not None and _group() is None:
             # A batch alone is no training: a program may look at one, and then start its ranks.
             start = _now()
-            try:
-                return original(self)
-            finally:
-                awaited.batch = (start, _now(), getattr(self, "_num_workers", 0))
-                _set_mark(awaited.batch[1])
+            batch = original(self)
+            awaited.batch = (start, _now(), getattr(self, "_num_workers", 0))
+            _set_mark(awaited.batch[1])
+            return batch
         profile = _recording()
         span = None
         if profile is not None:
@@ -2966,11 +2966,13 @@ def trace_collectives():
 
 def _bind_traced(name, original, traced):
     """In torch.distributed, and in the program's modules that have taken the name from there: a process that it starts loads them first."""
-    spaces = [getattr(module, "__dict__", None) for module in list(sys.modules.values())]
+    # By their types alone: a program's lazy module or proxy may raise when it is asked for anything.
+    spaces = [object.__getattribute__(module, "__dict__") for module in list(sys.modules.values()) if issubclass(type(module), types.ModuleType)]
     # The main module of a spawned process is a copy: its functions see the names of the original.
-    spaces += [getattr(value, "__globals__", None) for value in list(vars(sys.modules["__main__"]).values())]
+    main = object.__getattribute__(sys.modules["__main__"], "__dict__")
+    spaces += [value.__globals__ for value in list(main.values()) if type(value) is types.FunctionType]
     for names in spaces:
-        if not isinstance(names, dict) or names.get(name) is not original:
+        if names.get(name) is not original:
             continue
         module = str(names.get("__name__"))
         if module == "torch.distributed" or not module.startswith("torch."):
