@@ -104,10 +104,12 @@ test('kernels of steps that a schedule leaves out are held back, and those of it
   const inWindow = kernels.filter((at) => at >= first && at <= last + 8);
   expect(inWindow).toHaveLength(5);
   expect(kernels.length).toBeLessThan(steps);
-  // The GPU is not idle in steps whose kernels nobody recorded.
+  // The GPU is not idle in steps whose kernels nobody recorded. Of a step before the window the second kernel alone may be recorded.
+  const others = [...stdout.matchAll(/ rank 0 {2}GPU 0 · stream 14 {2}SPAN void relu/g)];
+  expect(others.length - kernels.length).toBeOneOf([0, 1]);
   const { stdout: report } = await runLine(['report', folder, '--run', 'gpu', '--json']);
   const { gpu } = JSON.parse(report) as { gpu: { ranks: { steps: unknown[] }[] } };
-  expect(gpu.ranks.map((rank) => rank.steps.length)).toEqual([kernels.length]);
+  expect(gpu.ranks.map((rank) => rank.steps.length)).toEqual([others.length]);
 });
 
 test('kernels that no schedule asks for come with an alert: those of the steps before it and of those after', async () => {
