@@ -12,7 +12,7 @@
 // Invariant: no literal of a staged file names a private package, and each dependency of the staged manifest is named by some staged file.
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, posix, relative } from 'node:path';
+import { basename, dirname, join, posix, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
@@ -100,7 +100,7 @@ class Staging {
       const { room, manifest } = this.#packageOf(file);
       this.#rooms.set(room, manifest);
       if (isText(file)) this.#copyText(file);
-      else cpSync(join(repository, file), join(this.#target, this.#placeOf(file)), { recursive: true });
+      else copyFolder(join(repository, file), join(this.#target, this.#placeOf(file)));
       if (moduleFile.test(file) && existsSync(join(repository, `${file}.map`))) this.#copySourceMap(`${file}.map`);
     }
   }
@@ -184,6 +184,14 @@ class Staging {
 }
 
 const isText = (file) => moduleFile.test(file) || typesFile.test(file);
+
+/** Without files that carry a digest and that the page does not name: turbo leaves those of an earlier build. */
+function copyFolder(from, to) {
+  const page = join(from, 'index.html');
+  const named = existsSync(page) ? readFileSync(page, 'utf8') : undefined;
+  const isOfPage = (path) => named === undefined || !/-[\w-]{8}\.\w+$/.test(path) || named.includes(basename(path));
+  cpSync(from, to, { recursive: true, filter: isOfPage });
+}
 
 /** The file behind an exported path, of exact names and of patterns with one star. */
 function exportedFile(exports, path) {

@@ -15,6 +15,7 @@ import { closeReason } from '../model/close-reason.ts';
 import { messageOf } from '../model/errors.ts';
 import { type Guarded, guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { startPings } from '../model/ping-turns.ts';
 import { clockPong } from './clock-pong.ts';
 import type { Ingest } from './ingest.ts';
 
@@ -47,10 +48,10 @@ export class WebSocketIngest {
       // The service answers pings itself, with the same bound as all answers.
       autoPong: false,
     });
-    this.#pinging = setInterval(
-      this.#guarded('the pings of ranks', () => this.#ping()),
+    this.#pinging = startPings(
       limits.pingIntervalMs,
-    ).unref();
+      this.#guarded('the pings of ranks', (judges: boolean) => this.#ping(judges)),
+    );
   }
 
   /** Connections that ended because of a message that was too large, or bytes that were not WebSocket at all. */
@@ -144,13 +145,13 @@ export class WebSocketIngest {
     }
   }
 
-  #ping(): void {
+  #ping(judges: boolean): void {
     for (const socket of this.#sockets.clients) {
-      if (!this.#alive.has(socket)) {
+      if (judges && !this.#alive.has(socket)) {
         this.#lastBatches.delete(socket);
         socket.terminate();
       }
-      this.#alive.delete(socket);
+      if (judges) this.#alive.delete(socket);
       if (socket.readyState === socket.OPEN) socket.ping();
     }
   }

@@ -6,6 +6,7 @@ import { limits as messageLimits } from '@ranktrace/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { startPings } from '../model/ping-turns.ts';
 import type { ViewRuns } from './run-view.ts';
 import { Turns } from './turns.ts';
 import { ViewSocket } from './view-socket.ts';
@@ -36,10 +37,10 @@ export class ViewSockets {
       // The page's socket answers pings, within its bound.
       autoPong: false,
     });
-    this.#pinging = setInterval(
-      guardedBy(options.onNotice)('the pings of pages', () => this.#ping()),
+    this.#pinging = startPings(
       Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4),
-    ).unref();
+      guardedBy(options.onNotice)('the pings of pages', (judges: boolean) => this.#ping(judges)),
+    );
   }
 
   get connections(): number {
@@ -69,9 +70,9 @@ export class ViewSockets {
     for (const socket of this.#pages.keys()) socket.terminate();
   }
 
-  #ping(): void {
+  #ping(judges: boolean): void {
     for (const [socket, page] of this.#pages) {
-      if (performance.now() - page.readAt > this.#silenceMsMax) socket.terminate();
+      if (judges && performance.now() - page.readAt > this.#silenceMsMax) socket.terminate();
       else if (socket.readyState === socket.OPEN) socket.ping();
     }
   }
