@@ -1,6 +1,7 @@
 // A training loop whose ops launch kernels on a GPU that a fake libcupti plays: node gpu-training.mjs FAKE_LIBRARY STEPS
 //
-// Each step: a matMul that launches `gemm` on stream 7, and in rank 1 a slow one; then a relu that launches `relu` on stream 14.
+// Each step: a matMul that launches `gemm` on stream 7, and in rank 1 a slow one; then a relu that launches `relu` on stream 14. QUEUE_MS: how far the host is
+// ahead of its device.
 
 import { profile, recordFunction } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';
@@ -10,6 +11,7 @@ const module = { exports: {} };
 process.dlopen(module, fake);
 const { launch, isRecording } = module.exports;
 const rank = Number(process.env.RANK ?? 0);
+const delay = 1e6 * Number(process.env.QUEUE_MS ?? 0.02);
 const length = rank === 1 ? 6_000_000 : 2_000_000;
 
 await tf.setBackend('cpu');
@@ -20,7 +22,7 @@ for (const [name, [kernel, time, stream]] of Object.entries(kernels)) {
   const own = tf.getKernel(name, 'cpu');
   tf.unregisterKernel(name, 'cpu');
   const kernelFunc = (args) => {
-    launch(`void ${kernel}<float>`, 20_000, time, 0, stream);
+    launch(`void ${kernel}<float>`, delay, time, 0, stream);
     return own.kernelFunc(args);
   };
   tf.registerKernel({ ...own, kernelFunc });

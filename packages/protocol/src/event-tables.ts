@@ -155,6 +155,12 @@ export const windowKey = 'ranktrace.window';
 /** Metadata key of a rank's current place: JSON text of `Running` (messages.ts). The newest counts. */
 export const runningKey = 'ranktrace.running';
 
+/**
+ * Metadata key of the steps of which a rank sent all work of its devices: JSON text of `DeviceSteps` (messages.ts). The newest counts. Absent: not
+ * told, as by older recorders.
+ */
+export const deviceStepsKey = 'ranktrace.device_steps';
+
 /** Metadata key of an agent's answer to `report_collectives`: JSON text of `CollectiveReport` (messages.ts), one for each source. */
 export const collectivesKey = 'ranktrace.collectives';
 

@@ -34,6 +34,8 @@ export const limits = {
   streamReplicasMax: 5,
   /** Characters of a run's name (letters, digits, `_` and `-`, so that it is safe in subjects, paths and URLs); a longer one is refused. */
   runNameCharsMax: 64,
+  /** Stretches of steps of which a rank says that it sent all work of its devices: the last ones, so that they fit one string. */
+  deviceStretchesMax: 128,
   /** Highest number of a rank, which has 16 bits; a higher one is refused. */
   rankMax: 65_535,
   /** Characters of a host's id and of its name; recorders cut longer ones. */

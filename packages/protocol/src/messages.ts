@@ -148,6 +148,9 @@ export const runningSchema = z.strictObject({
     .optional(),
 });
 
+/** By stretch, its first and its last step, in order; null while it goes on: of it, the steps before the last work that has come. */
+export const deviceStepsSchema = z.array(z.tuple([capturedStep, capturedStep.nullable()])).max(limits.deviceStretchesMax);
+
 /** How far a rank came in its collectives, as one source outside of its training loop knows it: the JSON text of the metadata `collectivesKey`. */
 export const collectiveReportSchema = z.strictObject({
   /** PyTorch's Flight Recorder, which knows single collectives, or NCCL's RAS, which counts those that were launched. */
@@ -210,6 +213,7 @@ export type ControlMessage = z.infer<typeof controlMessageSchema>;
 export type Captured = z.infer<typeof capturedSchema>;
 export type WindowAnswer = z.infer<typeof windowAnswerSchema>;
 export type Running = z.infer<typeof runningSchema>;
+export type DeviceSteps = z.infer<typeof deviceStepsSchema>;
 export type CollectiveReport = z.infer<typeof collectiveReportSchema>;
 export type RankStatus = z.infer<typeof rankStatusSchema>;
 export type LiveMessage = z.infer<typeof liveMessageSchema>;
@@ -225,6 +229,9 @@ export const readWindowAnswer = (text: string): WindowAnswer | undefined => read
 
 /** Parses the metadata value of `runningKey`; undefined when it does not fit the schema. */
 export const readRunning = (text: string): Running | undefined => readFact(runningSchema, text);
+
+/** Parses the metadata value of `deviceStepsKey`; undefined when it does not fit the schema. */
+export const readDeviceSteps = (text: string): DeviceSteps | undefined => readFact(deviceStepsSchema, text);
 
 /** Parses the metadata value of `collectivesKey`; undefined when it does not fit the schema. */
 export const readCollectiveReport = (text: string): CollectiveReport | undefined => readFact(collectiveReportSchema, text);

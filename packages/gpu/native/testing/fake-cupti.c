@@ -195,16 +195,18 @@ static void *play(void *path) {
 }
 
 /* Calls that were made live, each with the record of its work, which wait for their flush. */
-static struct { struct cupti_call call; uint8_t work[160]; } launched[16384];
+static struct { struct cupti_call call; uint8_t work[160]; uint64_t end; int is_told; } launched[16384];
 static size_t launches;
 static uint32_t correlations;
 
 /* A call of this thread at `time`, and what it made a device do: a kernel, a copy or a set, whose `correlation` lies at `place` of its record. */
-static void add_launched(uint64_t time, const void *work, size_t bytes, size_t place) {
+static void add_launched(uint64_t time, uint64_t end, const void *work, size_t bytes, size_t place) {
   pthread_mutex_lock(&lock);
   if (launches < sizeof launched / sizeof *launched && is_subscribed) {
     uint32_t correlation = ++correlations;
     launched[launches].call = (struct cupti_call){.kind = CUPTI_KIND_DRIVER, .callback = 307, .start = time, .end = time + 2000, .thread = (uint32_t)gettid(), .correlation = correlation};
+    launched[launches].end = end;
+    launched[launches].is_told = 0;
     memset(launched[launches].work, 0, sizeof launched[launches].work);
     memcpy(launched[launches].work, work, bytes);
     memcpy(launched[launches++].work + place, &correlation, sizeof correlation);
@@ -216,7 +218,7 @@ static void add_launched(uint64_t time, const void *work, size_t bytes, size_t p
 void fake_cupti_kernel(const char *name, uint64_t called, uint64_t start, uint64_t end, uint32_t device, uint32_t stream) {
   struct cupti_kernel of = {.kind = CUPTI_KIND_CONCURRENT_KERNEL, .registers = 32, .start = start, .end = end, .device = device,
     .context = 1, .stream = stream, .grid = {4, 1, 1}, .block = {128, 1, 1}, .name = strdup(name)};
-  add_launched(called, &of, sizeof of, offsetof(struct cupti_kernel, correlation));
+  add_launched(called, end, &of, sizeof of, offsetof(struct cupti_kernel, correlation));
 }
 
 /* The same of a copy (`kind`: CUPTI's), or of a set (0). */
@@ -224,21 +226,25 @@ void fake_cupti_transfer(uint32_t kind, uint64_t bytes, uint64_t called, uint64_
   struct cupti_copy copy = {.kind = CUPTI_KIND_MEMCPY, .copy_kind = (uint8_t)kind, .source = kind == 1 ? 1 : 3, .destination = kind == 2 ? 1 : 3, .bytes = bytes,
     .start = start, .end = end, .context = 1, .stream = 7};
   struct cupti_set set = {.kind = CUPTI_KIND_MEMSET, .bytes = bytes, .start = start, .end = end, .context = 1, .stream = 7, .memory_kind = 3};
-  if (kind == 0) add_launched(called, &set, sizeof set, offsetof(struct cupti_set, correlation));
-  else add_launched(called, &copy, sizeof copy, offsetof(struct cupti_copy, correlation));
+  if (kind == 0) add_launched(called, end, &set, sizeof set, offsetof(struct cupti_set, correlation));
+  else add_launched(called, end, &copy, sizeof copy, offsetof(struct cupti_copy, correlation));
 }
 
-/* Hands over what was launched. */
-static void put_launched(void) {
+/* Hands over the calls, and the work that is over, or all of it. */
+static void put_launched(int is_all) {
+  uint64_t time = now();
+  size_t left = 0;
   for (size_t at = 0; at < launches; at++) {
     static uint8_t record[216];
     uint32_t kind;
     memcpy(record, &launched[at].call, sizeof launched[at].call);
-    put(record, bytes_of(CUPTI_KIND_DRIVER));
+    if (!launched[at].is_told) put(record, bytes_of(CUPTI_KIND_DRIVER));
+    launched[at].is_told = 1;
     memcpy(&kind, launched[at].work, sizeof kind);
-    put(launched[at].work, bytes_of(kind));
+    if (is_all || launched[at].end <= time) put(launched[at].work, bytes_of(kind));
+    else launched[left++] = launched[at];
   }
-  launches = 0;
+  launches = left;
   if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();
 }
 
@@ -300,7 +306,7 @@ int cuptiActivityDisable(int kind) {
 int cuptiActivityFlushAll(uint32_t flag) {
   pthread_mutex_lock(&lock);
   flushes++;
-  put_launched();
+  put_launched(flag == 1);
   pthread_cond_broadcast(&flushed);
   pthread_mutex_unlock(&lock);
   // All of the work is over when it was played.

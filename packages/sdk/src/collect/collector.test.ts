@@ -8,6 +8,7 @@ import {
   capturedKey,
   decodeBatch,
   decodeBody,
+  deviceStepsKey,
   encodeBatch,
   type Running,
   readCaptured,
@@ -317,12 +318,32 @@ describe('steps that are asked for by number', () => {
       }
     }
 
+    /** Work that a device reports now: launched in the midst of a step, it begins `ms` later. */
+    reports(step: number, ms = 0): void {
+      const launched = 1e9 + (step + 0.2) * 1e7;
+      const builder = this.rig.collector.builderAt(launched + ms * 1e6, launched);
+      builder.appendSpan(launched + ms * 1e6, 1000, 77, builder.string(`of step ${step}`), 0, 0, 0, 0);
+      this.rig.collector.added();
+      this.rig.collector.deviceSeenUntil = launched;
+    }
+
+    /** Names of what devices did, as far as it was sent. */
+    get devices(): string[] {
+      return this.rig.batches.flatMap(({ strings, tables: { spans } }) =>
+        Array.from(spans.columns.name.subarray(0, spans.length), (name) => strings[name] as string).filter((name) =>
+          name.startsWith('of '),
+        ),
+      );
+    }
+
     answers(): (Captured | undefined)[] {
+      return this.facts(capturedKey).map(readCaptured);
+    }
+
+    facts(key: string): string[] {
       return this.rig.batches.flatMap(({ strings, tables: { metadata } }) =>
         Array.from({ length: metadata.length }, (_, row) => row).flatMap((row) =>
-          strings[metadata.columns.key[row] as number] === capturedKey
-            ? [readCaptured(strings[metadata.columns.value[row] as number] as string)]
-            : [],
+          strings[metadata.columns.key[row] as number] === key ? [strings[metadata.columns.value[row] as number] as string] : [],
         ),
       );
     }
@@ -364,6 +385,43 @@ describe('steps that are asked for by number', () => {
       expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
       expect(rig.collector.awaitsDevice).toBe(false);
     }
+  });
+
+  test('have all work of devices that was launched in them, and no other, however late it comes', () => {
+    const training = new Training();
+    training.runTo(5);
+    training.rig.collector.recordDevices('now');
+    training.runTo(20);
+    training.rig.collector.record(22, 25);
+    training.runTo(24);
+    for (const step of [20, 21, 22, 23]) training.reports(step);
+    training.runTo(28);
+    training.reports(24, 25);
+    training.reports(25, 35);
+    training.reports(26);
+    training.runTo(40);
+    training.rig.collector.flush(true);
+    expect(training.devices).toEqual(['of step 22', 'of step 23', 'of step 24', 'of step 25']);
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[22,25]]');
+  });
+
+  test('that are past have what devices report of them after they were sent', () => {
+    const training = new Training();
+    training.rig.collector.recordDevices('begin');
+    training.runTo(20);
+    training.reports(17);
+    training.rig.collector.record(17, 21);
+    training.runTo(22);
+    expect(training.devices).toEqual(['of step 17']);
+    training.reports(18, 30);
+    training.reports(20, 30);
+    training.reports(21);
+    training.reports(22);
+    training.runTo(23);
+    expect(training.devices).toEqual(expect.arrayContaining(['of step 17', 'of step 18', 'of step 20', 'of step 21']));
+    expect(training.answers()).toEqual([{ fromStep: 17, toStep: 21, firstStep: 17, lastStep: 21 }]);
+    // A batch that was held is sent whole, with some of the step after them.
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[17,21]]');
   });
 
   test('and are past in part: the rest of them comes from the flight recorder', () => {

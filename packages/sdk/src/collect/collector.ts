@@ -5,8 +5,7 @@
 //
 // While detail is sent (no schedule, or its active steps), both are one builder, and the flight recorder keeps a copy.
 //
-// Invariants: sequence numbers have no gaps, except that a dropped batch leaves one, which reveals the loss; the watermark never goes back;
-// drop counts never go back, also when a thread ends.
+// Invariants: sequence numbers have no gaps, except that a dropped batch leaves one, which reveals the loss; the watermark never goes back.
 
 import { hostname } from 'node:os';
 import { deflateRawSync } from 'node:zlib';
@@ -15,7 +14,7 @@ import {
   batchId,
   type Captured,
   capturedKey,
-  collectionsSuffix,
+  deviceStepsKey,
   type EncodedBody,
   encodeBatchOf,
   encodeBody,
@@ -27,14 +26,15 @@ import {
   runningKey,
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { type StepRequest, StepRequests } from '../record/capture-slots.ts';
-import { type RingDrops, sumDrops } from '../record/ring.ts';
+import { type HeldSteps, type StepRequest, StepRequests } from '../record/capture-slots.ts';
 import { type AttachedThread, captureWords, type Session } from '../record/session.ts';
 import type { Shipper } from '../ship/shipper.ts';
 import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { ClockRows } from './clock-rows.ts';
+import { DeviceStretches } from './device-steps.ts';
 import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
-import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
+import { RecordedThreads, ringBatches } from './recorded-threads.ts';
+import type { Builders, ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
 
 export interface CollectorParts {
@@ -61,11 +61,6 @@ export interface CollectorParts {
   readonly threadEnded: (tid: number) => boolean;
 }
 
-interface Thread {
-  readonly about: AttachedThread;
-  readonly drain: RingDrain;
-}
-
 /** A counter that the worker itself samples. */
 export interface Sample {
   readonly name: string;
@@ -79,41 +74,38 @@ export class Collector {
   readonly #parts: CollectorParts;
   readonly #serials = new Serials();
   readonly #summary = new BatchBuilder(this.#serials);
-  /** `detail` is `#summary` while detail is sent. */
+  /** Detail that is not sent; while detail is sent, what devices did before and reported late. */
+  readonly #held = new BatchBuilder(this.#serials, true);
+  /** `detail` is `#summary` while detail is sent, else `#held`. */
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
   /** Start of the unbroken time in which the collector sends all detail; RankTime, ns. */
   #sendsSince = Number.NEGATIVE_INFINITY;
-  /** End of the last stretch in which it was sent; RankTime, ns. */
-  #sentUntil = Number.NEGATIVE_INFINITY;
+  /** The last stretch in which it was sent; RankTime, ns. */
+  #sent = { from: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   /** Whether the summary under construction has detail of that stretch, which came late. */
   #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
-  /** The latest begin of a device's work that has come; RankTime, ns; −∞: none yet; undefined: no device is recorded. */
+  /** The latest launch of a device's work that has come; RankTime, ns; −∞: none yet; undefined: no device is recorded. */
   deviceSeenUntil: number | undefined;
+  readonly #deviceSteps = new DeviceStretches();
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ReportedPlace();
   /** None yet: the interval is empty. */
   #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
-  readonly #threads = new Map<number, Thread>();
-  /** Threads beyond `threadsMax`: the collector only counts their events, as lost. */
-  readonly #excess = new Map<number, Thread>();
-  /** Threads that ended during this batch: it still has to name their tracks. */
-  readonly #ended: Thread[] = [];
+  readonly #threads: RecordedThreads;
   readonly #clocks: ClockRows;
-  #gone: RingDrops = { events: 0, arguments: 0, names: 0 };
   /** Events passed to the shipper. */
   readonly #recorded = noneRecorded();
-  readonly #excessRecorded = noneRecorded();
   #refusedBatches = 0;
   #sequence = 0;
   #watermark = 0;
   #flushedMs = Number.NEGATIVE_INFINITY;
-  #endsCheckedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
+    this.#threads = new RecordedThreads(parts);
     this.#clocks = new ClockRows(parts.session.epochNs, parts.monotonicNs);
     this.#flightRecorder = new FlightRecorder(parts.flightRecorderBytes);
     this.#requests = new StepRequests(captureWords(parts.session));
@@ -121,13 +113,7 @@ export class Collector {
 
   /** Begins to drain a thread; repeated announcements have no effect. */
   attach(about: AttachedThread): void {
-    if (about.session !== this.#parts.session.id) return;
-    const { flightRecorderSteps, mainThread, nsPerMs = 1e6 } = this.#parts;
-    const thread = { ring: about.ring, origin: about.origin, track: about.thread, nsPerMs };
-    const drain = new RingDrain(thread, about.thread === mainThread ? Math.max(1, flightRecorderSteps) : 0);
-    if (!drain.claim()) return;
-    const threads = this.#threads.size < recordingLimits.threadsMax ? this.#threads : this.#excess;
-    threads.set(about.thread, { about, drain });
+    if (about.session === this.#parts.session.id) this.#threads.attach(about);
   }
 
   /** Drains, and ships when due. */
@@ -157,7 +143,7 @@ export class Collector {
 
   /** Highest fill of any ring since the last call. */
   sampleRings(): Sample {
-    const fullest = [...this.#threads.values()].map(({ drain }) => drain.takeFullest());
+    const fullest = [...this.#threads.all].map(({ drain }) => drain.takeFullest());
     return { name: ringFillCounter, value: 100 * Math.max(0, ...fullest), unit: '%' };
   }
 
@@ -166,7 +152,7 @@ export class Collector {
     const time = Math.min(this.#now(), until);
     if (time < this.#watermark) this.#summary.reachBack(time);
     // Results hold what was sent in their time.
-    if (time < this.#sentUntil) this.#hasLateDetail = true;
+    if (time < this.#sent.until) this.#hasLateDetail = true;
     for (const { name, value, unit } of samples) {
       this.#summary.recorded.counter++;
       const row = { time, track: this.#parts.mainThread, name: this.#summary.string(name), unit: this.#summary.string(unit), value };
@@ -185,25 +171,38 @@ export class Collector {
     this.tick();
   }
 
-  /** The batch for an event that starts at this RankTime, ns, and came late, as those of devices do: of what was sent then, or of what was held. */
-  builderAt(start: number): BatchBuilder {
+  /**
+   * The batch for an event that starts at this RankTime, ns, and came late, as those of devices do. Whether it is sent depends on its launch: so a window of a
+   * schedule has all work of its steps, and none of the steps around it.
+   */
+  builderAt(start: number, launched: number): BatchBuilder {
     const { summary, detail } = this.#builders;
-    const builder = start < this.#sentUntil ? summary : detail;
-    if (builder !== detail) this.#hasLateDetail = true;
+    const isSent = launched >= this.#sendsSince || (launched >= this.#sent.from && launched < this.#sent.until);
+    const builder = isSent ? summary : this.#held;
+    if (isSent && detail !== summary) this.#hasLateDetail = true;
     if (start < this.#watermark) builder.reachBack(start);
     return builder;
   }
 
   /** Called after an event was added there. */
   added(): void {
-    const { summary, detail } = this.#builders;
-    if (summary.full || detail.full) this.#cut(this.#watermark, false);
+    if (this.#summary.full || this.#held.full) this.#cut(this.#watermark, false);
+  }
+
+  /** Work of devices is recorded from now on, or since the process began; or no more. */
+  recordDevices(from: 'now' | 'begin' | 'never'): void {
+    if (from === 'never' && !this.#deviceSteps.isRecording) return;
+    const now = this.#now();
+    this.tick();
+    const running = this.#runningStep;
+    if (from === 'never') this.#deviceSteps.stop(running.number - 1);
+    else this.#deviceSteps.record(from === 'begin' ? 0 : running.start < now ? running.number + 1 : running.number);
+    this.#addDeviceSteps();
   }
 
   /** The track of the thread that the system numbers so, if it records. */
   trackOf(tid: number): number | undefined {
-    for (const { about } of this.#threads.values()) if (about.tid === tid) return about.thread;
-    return undefined;
+    return this.#threads.trackOf(tid);
   }
 
   /** Adds a fact to the rank's metadata. */
@@ -224,6 +223,11 @@ export class Collector {
 
   /** Ships the flight recorder's detail of these steps, both included; by default all that was not shipped. */
   pull(fromStep = 0, toStep = Number.POSITIVE_INFINITY): void {
+    this.#sendHeld(this.#heldSteps(fromStep, toStep));
+  }
+
+  /** These steps as far as the recorder goes back, and the time in which their detail lies. */
+  #heldSteps(fromStep: number, toStep: number): HeldSteps {
     this.flush();
     const wanted = this.#recentSteps.filter(({ step }) => step >= fromStep && step <= toStep);
     const newest = this.#recentSteps.at(-1);
@@ -232,9 +236,20 @@ export class Collector {
     const running = runsIn ? newest.end : undefined;
     const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? running ?? Number.POSITIVE_INFINITY);
     const to = toStep === Number.POSITIVE_INFINITY || runsIn ? Number.POSITIVE_INFINITY : (wanted.at(-1)?.end ?? Number.NEGATIVE_INFINITY);
+    return { steps: wanted, from, to };
+  }
+
+  #sendHeld({ steps, from, to }: HeldSteps): void {
     for (const { body, since, recorded } of this.#flightRecorder.takeUnsent(from, to)) {
       this.#send(body, recorded, since, false);
     }
+    // It may lack work that devices had not reported yet: steps before the last launch that they did are whole.
+    const seen = this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY;
+    const whole = steps.filter(({ start, end }) => end <= seen && this.#flightRecorder.between(start, end).complete);
+    const [first, last] = [whole[0], whole.at(-1)];
+    if (first === undefined || last === undefined) return;
+    this.#deviceSteps.add(first.step, last.step);
+    this.#addDeviceSteps();
   }
 
   /** The batches behind `events()` and `keyAverages()`: the last active steps. */
@@ -246,7 +261,7 @@ export class Collector {
 
   /** The last finished steps, oldest first. */
   get #recentSteps(): RingDrain['recentSteps'] {
-    return this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
+    return this.#threads.main?.recentSteps ?? [];
   }
 
   /** Answers requests whose steps are over, all of them when nothing follows; returns whether there were any. Late ones get the held detail. */
@@ -262,9 +277,15 @@ export class Collector {
       const pastTo = Math.min(began - 1, toStep, last ? newest : toStep);
       if (fromStep <= pastTo && newest >= pastTo && request.heldFrom === undefined) {
         request.heldFrom = this.#heldFrom(fromStep, pastTo) ?? null;
-        this.pull(fromStep, pastTo);
+        request.held = this.#heldSteps(fromStep, pastTo);
+        this.#sendHeld(request.held);
       }
       if (!isOver || (!last && this.#isDeviceBehind(request))) continue;
+      // What devices have reported of it since.
+      if (request.held !== undefined && this.deviceSeenUntil !== undefined) {
+        this.flush();
+        this.#sendHeld(request.held);
+      }
       const lastStep = Math.min(newest, toStep);
       const firstStep = request.heldFrom ?? Math.max(began, fromStep);
       const range = firstStep <= lastStep ? { firstStep, lastStep } : { firstStep: null, lastStep: null };
@@ -298,14 +319,19 @@ export class Collector {
   }
 
   get #isEmpty(): boolean {
-    return this.#builders.summary.empty && this.#builders.detail.empty;
+    return this.#summary.empty && this.#held.empty;
+  }
+
+  /** Before the first step, that one. */
+  get #runningStep(): { readonly number: number; readonly start: number } {
+    return this.#threads.main?.runningStep ?? { number: 0, start: Number.POSITIVE_INFINITY };
   }
 
   /** Drains all rings; returns the RankTime, ns, before which everything is read: an empty ring counts up to the clock before the drain. */
   #drainAll(): number {
     let complete = this.#now() - recordingLimits.watermarkMarginMs * 1e6;
-    const ended = this.#endedThreads();
-    for (const { about, drain } of this.#threads.values()) {
+    const ended = this.#threads.ended(this.#now() / 1e6);
+    for (const { about, drain } of this.#threads.all) {
       const batchesMax = ringBatches(about);
       let empty = drain.drain(this.#builders, this.#watermark);
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
@@ -318,21 +344,16 @@ export class Collector {
       }
       if (!empty) complete = Math.min(complete, drain.newest);
       // The thread that opened the session closes its ring last of all.
-      if ((drain.finished || (empty && ended.has(about.thread))) && about.thread !== this.#parts.mainThread) this.#forget(about, drain);
+      if ((drain.finished || (empty && ended.has(about.thread))) && about.thread !== this.#parts.mainThread)
+        this.#threads.forget(about, drain, this.#recorded);
     }
-    for (const { about, drain } of this.#excess.values()) {
-      this.#drainExcess(drain, ringBatches(about));
-      if (!drain.finished && !ended.has(about.thread)) continue;
-      drain.countOpen(this.#excessRecorded);
-      this.#excess.delete(about.thread);
-      this.#gone = sumDrops(this.#gone, drain.dropped);
-    }
+    this.#threads.drainExcess(ended);
     return complete;
   }
 
   /** Other threads perform no actions: drains what they recorded before this action to the destination valid before it. */
   #drainOthers(one: RingDrain): void {
-    for (const { about, drain } of this.#threads.values()) {
+    for (const { about, drain } of this.#threads.all) {
       if (drain === one) continue;
       const batchesMax = ringBatches(about);
       for (let batches = 0; !drain.drain(this.#builders, this.#watermark) && batches < batchesMax; batches++)
@@ -340,45 +361,21 @@ export class Collector {
     }
   }
 
-  /** Counts every event of a thread beyond the limit as lost. */
-  #drainExcess(drain: RingDrain, batchesMax: number): void {
-    for (let batches = 0, empty = false; batches < batchesMax && !empty; batches++) {
-      const builder = new BatchBuilder();
-      empty = drain.drain({ summary: builder, detail: builder }, 0);
-      addCounts(this.#excessRecorded, builder.recorded);
-    }
-  }
-
   /** Switches between sending and holding detail. */
   #change({ sends, begins, ends, time }: ReadAction): void {
     const isSending = this.#builders.detail === this.#summary;
     if (sends !== isSending) {
+      if (!sends) this.#sent = { from: this.#sendsSince, until: time };
       this.#sendsSince = sends ? time : Number.POSITIVE_INFINITY;
-      if (!sends) this.#sentUntil = time;
-      this.#builders = { summary: this.#summary, detail: sends ? this.#summary : new BatchBuilder(this.#serials, true) };
-      if (sends) for (const { drain } of this.#threads.values()) drain.announceOpen(this.#summary);
+      this.#builders = { summary: this.#summary, detail: sends ? this.#summary : this.#held };
+      // The step that runs here has just begun.
+      if (sends) this.#deviceSteps.send(this.#runningStep.number);
+      else this.#deviceSteps.hold(this.#runningStep.number - 1);
+      this.#addDeviceSteps();
+      if (sends) for (const { drain } of this.#threads.all) drain.announceOpen(this.#summary);
     }
     if (begins) this.#results = { since: time, until: Number.POSITIVE_INFINITY };
     else if (ends && this.#results.until > time) this.#results = { ...this.#results, until: time };
-  }
-
-  /** Threads that ended without notice (`worker.terminate`): nothing more enters their rings. Checked once a heartbeat. */
-  #endedThreads(): Set<number> {
-    const nowMs = this.#now() / 1e6;
-    const ended = new Set<number>();
-    if (nowMs - this.#endsCheckedMs < recordingLimits.heartbeatIntervalMs) return ended;
-    this.#endsCheckedMs = nowMs;
-    for (const { about } of [...this.#threads.values(), ...this.#excess.values()]) {
-      if (this.#parts.threadEnded(about.tid)) ended.add(about.thread);
-    }
-    return ended;
-  }
-
-  #forget(about: AttachedThread, drain: RingDrain): void {
-    this.#gone = sumDrops(this.#gone, drain.dropped);
-    drain.countOpen(this.#recorded);
-    this.#threads.delete(about.thread);
-    this.#ended.push({ about, drain });
   }
 
   /** Ends the batches under construction: sends them, but holds detail back while it is not sent. */
@@ -386,18 +383,21 @@ export class Collector {
     const promised = this.#watermark;
     this.#watermark = Math.max(promised, Math.floor(complete));
     const { detail } = this.#builders;
-    if (detail !== this.#summary && !detail.empty) {
-      this.#addTracks(detail);
-      const { reachesBack, recorded, serial } = detail;
-      const body = this.#encoded(detail);
+    if (!this.#held.empty) {
+      this.#threads.addTracks(this.#held);
+      const { reachesBack, recorded, serial } = this.#held;
+      const body = this.#encoded(this.#held);
       const since = Math.min(promised, reachesBack);
       if (body !== undefined) this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, false);
     }
-    this.#addTracks(this.#summary);
-    this.#ended.length = 0;
+    this.#threads.addTracks(this.#summary);
+    this.#threads.forgetEnded();
     this.#clocks.add(this.#summary, this.#parts.shipper.takeClockSamples());
-    if (last) this.#addRecorded();
-    else this.#addPlace();
+    if (last) {
+      this.#addRecorded();
+      this.#deviceSteps.finish(this.#runningStep.number - 1);
+      this.#addDeviceSteps();
+    } else this.#addPlace();
     const { reachesBack, recorded, serial } = this.#summary;
     const body = this.#encoded(this.#summary);
     const since = Math.min(promised, reachesBack);
@@ -453,26 +453,20 @@ export class Collector {
     this.#flightRecorder.forgetBefore(oldest, this.#results.since, this.#results.until);
   }
 
-  #addTracks(builder: BatchBuilder): void {
-    const append = (track: number, name: string, tid: number): void => {
-      builder.append('tracks', { track, kind: builder.string('thread'), name: builder.string(name), tid });
-    };
-    for (const { about, drain } of [...this.#ended, ...this.#threads.values()]) {
-      append(about.thread, about.name, about.tid);
-      if (drain.hasPauses) append(recordingLimits.extraLineBase + about.thread, `${about.name}${collectionsSuffix}`, about.tid);
-    }
-  }
-
   /** The recorder's own counts: the merge compares them with what arrived. */
   #addRecorded(): void {
     const counts = { ...this.#recorded };
     addCounts(counts, this.#summary.recorded);
-    for (const { drain } of this.#threads.values()) drain.countOpen(counts);
+    for (const { drain } of this.#threads.all) drain.countOpen(counts);
     this.addFact(recordedKey, JSON.stringify(counts));
   }
 
+  #addDeviceSteps(): void {
+    if (this.#deviceSteps.isKnown) this.addFact(deviceStepsKey, this.#deviceSteps.text);
+  }
+
   #addPlace(): void {
-    const drain = this.#threads.get(this.#parts.mainThread)?.drain;
+    const drain = this.#threads.main;
     const place = drain?.running;
     if (drain === undefined || place === undefined) return;
     const text = this.#place.next(place, drain.entered, this.#now() / 1e6);
@@ -480,12 +474,9 @@ export class Collector {
   }
 
   #dropped(): BatchHeader['dropped'] {
-    let sum = this.#gone;
-    for (const { drain } of this.#threads.values()) sum = sumDrops(sum, drain.dropped);
-    for (const { drain } of this.#excess.values()) sum = sumDrops(sum, drain.dropped);
-    const excess = Object.values(this.#excessRecorded).reduce((events, count) => events + count, 0);
-    sum = { ...sum, events: sum.events + excess + this.deviceLost };
-    return { ...sum, batches: this.#parts.shipper.droppedBatches + this.#refusedBatches };
+    const lost = this.#threads.dropped;
+    const batches = this.#parts.shipper.droppedBatches + this.#refusedBatches;
+    return { ...lost, events: lost.events + this.deviceLost, batches };
   }
 
   /** RankTime, ns. */
@@ -493,6 +484,3 @@ export class Collector {
     return Number(this.#parts.monotonicNs() - this.#parts.session.epochNs);
   }
 }
-
-/** Most batches that one full ring can make: a recorder faster than the collector must not hold it at its ring. */
-const ringBatches = (about: AttachedThread) => 8 + about.ring.byteLength / recordingLimits.batchBytesFull;

@@ -125,6 +125,11 @@ export class RingDrain {
     return this.#step === undefined ? undefined : placeOf(this.#step.number, this.#openSpans());
   }
 
+  /** Number and start of the running step, as far as it is read. */
+  get runningStep(): { readonly number: number; readonly start: number } | undefined {
+    return this.#step;
+  }
+
   /** Whether the thread has a track for its interruptions. */
   get hasPauses(): boolean {
     return this.#hasPauses;

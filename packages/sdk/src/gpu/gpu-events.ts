@@ -19,8 +19,8 @@ import { recordingLimits } from '../model/recording-limits.ts';
 export interface EventTarget {
   /** Reads what threads recorded before the events that come now: whether these are sent depends on it. */
   catchUp(): void;
-  /** The batch that an event belongs to which starts at this RankTime, ns. */
-  builderAt(start: number): BatchBuilder;
+  /** The batch that an event belongs to which starts at `start`, as what was launched at `launched`; RankTime, ns. */
+  builderAt(start: number, launched: number): BatchBuilder;
   /** The track of a thread of this process that records, by the system's number. */
   trackOf(tid: number): number | undefined;
   /** Called after each event. */
@@ -69,7 +69,9 @@ export class GpuEvents {
   readonly #works = new Map<number, Work>();
   /** Events that found no track, or no communicator. */
   lost = 0;
-  /** The latest begin of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
+  /** The last calls, by the low bits of their correlation: that, and their begin; RankTime, ns. */
+  readonly #calls = { correlation: new Uint32Array(recordingLimits.gpuCallsMax), start: new Float64Array(recordingLimits.gpuCallsMax) };
+  /** The latest launch of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
   workSeenUntil = Number.NEGATIVE_INFINITY;
 
   /** `ring`: which one of the rank's rings it reads, 0, 1, …: each has tracks of its own. */
@@ -141,7 +143,7 @@ export class GpuEvents {
       this.lost++;
       return;
     }
-    const builder = this.#target.builderAt(start);
+    const builder = this.#target.builderAt(start, start);
     this.#nameTrack(track, builder);
     builder.append('collectives', {
       ...{ start, length: Math.max(0, end - start), track: track.number, op: builder.string(op), group: builder.string(group) },
@@ -215,8 +217,10 @@ export class GpuEvents {
       this.lost++;
       return;
     }
-    const builder = this.#target.builderAt(start);
-    if (isWork(rows.kind[row] as number)) this.workSeenUntil = Math.max(this.workSeenUntil, start);
+    const kind = rows.kind[row] as number;
+    const launched = kind === rowKind.call ? this.#called(rows, row, start) : this.#launchOf(rows, row, start);
+    const builder = this.#target.builderAt(start, launched);
+    if (isWork(kind)) this.workSeenUntil = Math.max(this.workSeenUntil, launched);
     if (typeof track !== 'number') this.#nameTrack(track, builder);
     const line = typeof track === 'number' ? track : track.number;
     const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
@@ -232,7 +236,24 @@ export class GpuEvents {
       });
     this.#target.added();
   }
+
+  /** Remembers a call; returns its begin. */
+  #called(rows: GpuRows, row: number, start: number): number {
+    const correlation = rows.correlation[row] as number;
+    this.#calls.correlation[correlation & callsMask] = correlation;
+    this.#calls.start[correlation & callsMask] = start;
+    return start;
+  }
+
+  /** Begin of the call that launched this work; where no call is known, its own. */
+  #launchOf(rows: GpuRows, row: number, start: number): number {
+    const correlation = rows.correlation[row] as number;
+    const isKnown = correlation !== 0 && this.#calls.correlation[correlation & callsMask] === correlation;
+    return isKnown ? Math.min(start, this.#calls.start[correlation & callsMask] as number) : start;
+  }
 }
+
+const callsMask = recordingLimits.gpuCallsMax - 1;
 
 const isWork = (kind: number): boolean => kind === rowKind.kernel || kind === rowKind.copy || kind === rowKind.set;
 

@@ -18,7 +18,9 @@ export interface GpuRecordingParts {
   readonly incarnation: string;
   readonly spoolFolder: string;
   readonly notice: (line: string) => void;
-  /** After each reading: events lost since the begin, and the latest begin of a device's work (RankTime, ns; −∞: none yet). */
+  /** Recording begins now, or began with the process; or it ends. */
+  readonly recording: (from: 'now' | 'begin' | 'never') => void;
+  /** After each reading: events lost since the begin, and the latest launch of a device's work (RankTime, ns; −∞: none yet). */
   readonly drained: (lost: number, workSeenUntil: number) => void;
 }
 
@@ -68,6 +70,7 @@ export class GpuRecording {
   toggle(on: boolean): void {
     this.drain(true);
     this.#isOn = on;
+    if (this.#reader !== undefined) this.#parts.recording(on ? 'now' : 'never');
   }
 
   stop(): void {
@@ -102,12 +105,14 @@ export class GpuRecording {
     this.#reader.keepInside();
     // Both sides have it open: nobody else needs its name, and nothing is left of it when the process is killed.
     remove(path);
-    const { state, message } = this.#reader.state;
+    const { state, message, dropped } = this.#reader.state;
     if (state === 'refused') this.#end(message);
+    else this.#parts.recording(earlier === '' || dropped > 0 ? 'now' : 'begin');
   }
 
   #end(why: string): void {
     this.#parts.notice(`no kernels are recorded: ${why}`);
+    this.#parts.recording('never');
     this.#reader?.close();
     this.#reader = this.#library = undefined;
   }

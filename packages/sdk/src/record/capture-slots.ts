@@ -52,12 +52,21 @@ export class AskedSteps {
   }
 }
 
+/** Past steps, and the time that they took; RankTime, ns. */
+export interface HeldSteps {
+  readonly steps: readonly { readonly step: number; readonly start: number; readonly end: number }[];
+  readonly from: number;
+  readonly to: number;
+}
+
 /** One open request for steps. */
 export class StepRequest {
   readonly fromStep: number;
   readonly toStep: number;
   /** The first past step that the flight recorder held, once it was searched; null: none. */
   heldFrom: number | null | undefined;
+  /** What was sent of the past steps: more of it may come from devices. */
+  held: HeldSteps | undefined;
   /** When its steps were over, ms: its answer waits for what devices have not reported yet. */
   overMs: number | undefined;
   readonly #words: Int32Array;

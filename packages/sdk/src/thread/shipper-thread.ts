@@ -135,7 +135,8 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
       collector.deviceLost = lost;
       collector.deviceSeenUntil = workSeenUntil;
     };
-    gpu = new GpuRecording({ ...parts, target: collector, notice, drained });
+    const recording = (from: 'now' | 'begin' | 'never') => collector.recordDevices(from);
+    gpu = new GpuRecording({ ...parts, target: collector, notice, recording, drained });
   }
   // Last: a signal may have come during all of this loading, and then it ends here.
   signals.onHeard = () => {

@@ -8,10 +8,12 @@
 // Recording fills columns; `seal` sorts them and links them. A call is never around anything: with whole µs it may end after its op.
 //
 // Invariant: after `seal`, rows of both tables are in order of start, and links are rows + 1, 0 for none.
-// Steps of which nothing but their length was recorded are left out: those outside of a schedule's windows, and before or after an agent recorded.
+// Steps of which not all work was recorded are left out: those outside of a schedule's windows, and before or after an agent recorded. In them, devices
+// were not as idle as it looks.
 //
 // Invariant: work belongs to the step in which it was launched, wherever it runs: its number is in `step`, -1 for none.
 
+import { type DeviceSteps, limits as wire } from '@ranktrace/protocol';
 import { ColumnTable } from '../model/column-table.ts';
 import { finish } from '../model/finish.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
@@ -119,6 +121,8 @@ export interface RankWorkOptions {
   readonly htaCompatible?: boolean;
   readonly origin?: bigint;
   readonly coverage?: StepCoverage;
+  /** For `some`: the stretches of steps that the rank says it sent whole. */
+  readonly whole?: DeviceSteps | undefined;
 }
 
 export class RankWork {
@@ -133,6 +137,7 @@ export class RankWork {
   /** In order of time after `seal`, and only those whose details were recorded. */
   steps: WorkStep[] = [];
   coverage: StepCoverage;
+  readonly #whole: DeviceSteps | undefined;
   /** HTA's conventions hold: waits on streams count as work, and only calls that HTA knows launch any. */
   readonly htaCompatible: boolean;
   /** ns on the axis of the recording's own file at time 0 of the trace. */
@@ -142,11 +147,12 @@ export class RankWork {
   #windows: readonly WorkStep[] | undefined;
   readonly #unions = new Map<string, Intervals>();
 
-  constructor(names: WorkNames, { htaCompatible = false, origin = 0n, coverage = 'all' }: RankWorkOptions = {}) {
+  constructor(names: WorkNames, { htaCompatible = false, origin = 0n, coverage = 'all', whole }: RankWorkOptions = {}) {
     this.names = names;
     this.htaCompatible = htaCompatible;
     this.origin = origin;
     this.coverage = coverage;
+    this.#whole = whole;
   }
 
   get links(): Links {
@@ -316,6 +322,7 @@ export class RankWork {
 
   #coveredSteps(call: Uint32Array): WorkStep[] {
     const isCovered = new Uint8Array(this.steps.length);
+    let lastLaunch = Number.NEGATIVE_INFINITY;
     const cover = (time: number): void => {
       const at = this.stepAt(time);
       if (at >= 0) isCovered[at] = 1;
@@ -323,11 +330,17 @@ export class RankWork {
     const { start, kind } = this.work.columns;
     for (let row = 0; row < this.work.length; row++) {
       const launch = (call[row] as number) - 1;
-      if (kind[row] !== kindOf.sync) cover((launch >= 0 ? this.host.columns.start[launch] : start[row]) as number);
+      if (kind[row] === kindOf.sync) continue;
+      const launched = (launch >= 0 ? this.host.columns.start[launch] : start[row]) as number;
+      lastLaunch = Math.max(lastLaunch, launched);
+      cover(launched);
     }
     if (this.coverage === 'some') {
       for (let row = 0; row < this.host.length; row++) cover(this.host.columns.start[row] as number);
-      return this.steps.filter((_, at) => isCovered[at] === 1);
+      const told = this.#whole?.length === wire.deviceStretchesMax ? (this.#whole[0]?.[0] ?? 0) : 0;
+      return this.steps.filter((step, at) =>
+        this.#whole === undefined || step.number < told ? isCovered[at] === 1 : isWhole(step, this.#whole, lastLaunch),
+      );
     }
     return this.steps.filter((_, at) => isCovered[at - 1] === 1 && isCovered[at] === 1 && isCovered[at + 1] === 1);
   }
@@ -345,6 +358,10 @@ export class RankWork {
     return step;
   }
 }
+
+/** Of a stretch that goes on, steps after the last launch have work that is still to come. */
+const isWhole = ({ number, end }: WorkStep, stretches: DeviceSteps, lastLaunch: number): boolean =>
+  stretches.some(([from, to]) => number >= from && (to === null ? end <= lastLaunch : number <= to));
 
 /** See `RankWork.windows`. */
 function stepWindows(work: RankWork): readonly WorkStep[] {

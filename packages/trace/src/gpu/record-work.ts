@@ -8,7 +8,7 @@
 //
 // Invariant: an event costs no object: its fields go into columns, its texts become numbers.
 
-import { isBeside } from '@ranktrace/protocol';
+import { deviceStepsKey, isBeside, readDeviceSteps } from '@ranktrace/protocol';
 import { argumentOf } from '../model/event-arguments.ts';
 import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
@@ -115,7 +115,11 @@ export class WorkRecord {
         process,
         members: new Set(),
         hasDevice: false,
-        work: new RankWork(this.names, { origin: this.#epoch - baseOf(process), coverage: isOfFile(process) ? 'all' : 'some' }),
+        work: new RankWork(this.names, {
+          origin: this.#epoch - baseOf(process),
+          coverage: isOfFile(process) ? 'all' : 'some',
+          whole: readDeviceSteps(process.metadata.get(deviceStepsKey) ?? ''),
+        }),
         threads: new Map(),
         streams: new Map(),
       };
