@@ -48,10 +48,7 @@ export class WebSocketIngest {
       // The service answers pings itself, with the same bound as all answers.
       autoPong: false,
     });
-    this.#pinging = startPings(
-      limits.pingIntervalMs,
-      this.#guarded('the pings of ranks', (judges: boolean) => this.#ping(judges)),
-    );
+    this.#pinging = startPings(this.#guarded, 'the pings of ranks', limits.pingIntervalMs, (judges) => this.#ping(judges));
   }
 
   /** Connections that ended because of a message that was too large, or bytes that were not WebSocket at all. */

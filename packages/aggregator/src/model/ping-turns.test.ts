@@ -1,11 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { waitUntil } from '../testing/wait-until.ts';
+import { guardedBy } from './guarded.ts';
 import { startPings } from './ping-turns.ts';
 
 test('a turn after the process stood still judges nobody, others do', async () => {
   const turns: boolean[] = [];
-  const pings = startPings(100, (judges) => turns.push(judges));
+  const pings = startPings(
+    guardedBy(() => undefined),
+    'pings',
+    100,
+    (judges) => turns.push(judges),
+  );
   try {
     await waitUntil('some turns judge', () => turns.filter(Boolean).length >= 3);
     turns.length = 0;

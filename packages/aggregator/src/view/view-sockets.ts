@@ -37,10 +37,8 @@ export class ViewSockets {
       // The page's socket answers pings, within its bound.
       autoPong: false,
     });
-    this.#pinging = startPings(
-      Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4),
-      guardedBy(options.onNotice)('the pings of pages', (judges: boolean) => this.#ping(judges)),
-    );
+    const intervalMs = Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4);
+    this.#pinging = startPings(guardedBy(options.onNotice), 'the pings of pages', intervalMs, (judges) => this.#ping(judges));
   }
 
   get connections(): number {
