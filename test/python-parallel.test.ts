@@ -1,5 +1,6 @@
 // Parallel training with gloo under `python -m ranktrace`; which rank is slow, and where, is planted. DistributedDataParallel reduces gradients below Python, and
 // backward waits for that: for how long, it says itself. Sharded parameters are gathered by calls in Python. Stages of a pipeline wait in sends and receives.
+// What is enqueued is waited for later.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +19,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const steps = 60;
 
 interface Reported {
-  readonly findings: readonly { kind: string; ranks: number[]; phase: string; costMsPerStep: number }[];
+  readonly findings: readonly { kind: string; ranks: number[]; phase: string; costMsPerStep: number; evidence: string[] }[];
   readonly blame: { readonly basis: string };
 }
 
@@ -89,6 +90,34 @@ test('of 2 ranks with sharded parameters, the last is slow in forward: it is nam
     expect(of.every(({ bytes }) => (bytes ?? 0) > 0)).toBe(true);
   }
 });
+
+test.for([2, 3])(
+  'of %i ranks that wait for their gradients later, the last is slow in forward: it is named, and no other',
+  async (ranks, context) => {
+    const name = `gradients-${ranks}`;
+    const { report } = await run(name, ranks, 'torch_async.py', [`${steps}`, 'gradients'], context);
+    expect(blamed(report)).toEqual([{ kind: 'straggler', ranks: [ranks - 1], phase: 'forward' }]);
+    expect(report.blame.basis).toBe('pieces');
+    const { events } = await readRun(join(directory, name), name);
+    // Eight gradients a step, each where it is waited for, and what is polled where it is enqueued.
+    for (let rank = 0; rank < ranks; rank++) {
+      const seen = events.filter(({ kind, rank: of }) => kind === 'collective' && of === rank);
+      expect(seen.every(({ name: op, state }) => op === 'all_reduce' && state === 'whole')).toBe(true);
+      expect(seen.map(({ sequence }) => sequence).sort((a, b) => a - b)).toEqual(Array.from({ length: 9 * steps }, (_, at) => at));
+    }
+  },
+);
+
+test.for(['messages', 'tensors'])(
+  'time in which ranks wait for %s that they enqueued is no work: nobody but the slow one is blamed',
+  async (shape, context) => {
+    const { report } = await run(shape, 2, 'torch_async.py', [`${steps}`, shape], context);
+    const named = blamed(report);
+    if (named.length > 0) expect(named).toEqual([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
+    // Lengths of phases do not always show for whom ranks wait.
+    else expect(report.findings.flatMap(({ evidence }) => evidence).join('\n')).toMatch(/^rank 1 waits least, /m);
+  },
+);
 
 test.for([
   [2, 0],

@@ -449,6 +449,9 @@ class Profile:
         global _running
         if _running is self:
             _running = None
+        for key, (_, profile, _) in list(_pending.items()):
+            if profile is self:
+                _drop_pending(key)
         # An ended profile keeps False: it never begins again.
         sender, self._sender = self._sender, False
         if sender:
@@ -657,6 +660,7 @@ def _forget():
     global _alone, _awaited, _awaiting, _running
     profile, _running = _running, None
     _alone, _awaited, _awaiting = None, None, threading.Lock()
+    _pending.clear()
     if profile is not None:
         profile._sender = False
         atexit.unregister(profile.stop)
@@ -2653,7 +2657,8 @@ def instrument_torch():
         return
     _is_instrumented = True
     _learn_torch()
-    parts = (_hook_process_group, _hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, trace_collectives)
+    hooks = (_hook_process_group, _hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, _hook_work_waits)
+    parts = (*hooks, trace_collectives)
     for part in parts:
         try:
             part()
@@ -2897,6 +2902,88 @@ def _waiting(original):
     return call
 
 
+_pending = {}  # by id of a Work: it, its profile, and the span of the call that enqueued its collective
+_PENDING_MAX = 4096  # beyond, a collective is the call that enqueues it
+
+
+def _hook_work_waits():
+    """On CPUs the host waits where it waits for what it enqueued: there, and no earlier, time is nobody's work."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return
+    Work = torch.distributed.Work
+    original = Work.wait
+    others = _waiting(original)
+
+    @functools.wraps(original)
+    def wait(work, *args, **kwargs):
+        profile = _running
+        # What a collective itself waits for is part of it.
+        if profile is None or getattr(_local, "is_in_collective", False):
+            return original(work, *args, **kwargs)
+        span = _take_pending(profile, work) if _pending else None
+        if span is None:
+            return others(work, *args, **kwargs)
+        try:
+            return original(work, *args, **kwargs)
+        finally:
+            _end(span)
+
+    Work.wait = wait
+    _after_import("torch.distributed._functional_collectives", _hook_tensor_waits)
+
+
+def _hook_tensor_waits(functional):
+    """Functional collectives, as tensor parallelism has them, are waited for by the first use of their tensor."""
+    try:
+        for name in ("trigger_wait", "wait"):
+            setattr(functional.AsyncCollectiveTensor, name, _waiting(getattr(functional.AsyncCollectiveTensor, name)))
+    except AttributeError:
+        pass
+
+
+def _put_pending(profile, span, work, args, kwargs):
+    """Whether the collective that this call enqueued is recorded where it is waited for."""
+    try:
+        if not callable(getattr(work, "wait", None)) or len(_pending) >= _PENDING_MAX:
+            return False
+        if any(tensor.device.type != "cpu" for tensor in _tensors(args, kwargs)):
+            return False
+        key = id(work)
+        reference = weakref.ref(work, lambda _: _drop_pending(key))
+        span.end = _now()
+        span.thread.stack.remove(span)
+        _pending[key] = (reference, profile, span)
+        return True
+    except Exception:
+        return False
+
+
+def _take_pending(profile, work):
+    """The span of the wait for `work`, which begins now; None: its collective is not known, or was waited for."""
+    try:
+        _, owner, span = _pending.pop(id(work), (None, None, None))
+        if owner is not profile:
+            return None
+        # One that a batch has shown while it was enqueued keeps its begin.
+        begun = span.start
+        if profile._begin(span) is None:
+            return None
+        if span.announced:
+            span.start = begun
+        return span
+    except Exception:
+        return None
+
+
+def _drop_pending(key):
+    """Nobody waited for it: the collective is the call that enqueued it."""
+    _, profile, span = _pending.pop(key, (None, None, None))
+    if profile is not None and len(profile._events) < _EVENTS_MAX:
+        profile._events.append(span)
+
+
 def _add_wait(profile, began, ended):
     thread = _thread_of(profile)
     if thread is None or len(profile._events) >= _EVENTS_MAX:
@@ -2942,7 +3029,7 @@ _TENSORS = ("tensor", "tensors", "tensor_list", "output_tensor", "output_tensor_
 
 
 def trace_collectives():
-    """Records the calls of torch.distributed's collectives. Of an asynchronous one, and of NCCL's, that is the time to enqueue it."""
+    """Records the calls of torch.distributed's collectives: of an asynchronous one on CPUs the wait for it, of one on GPUs the time to enqueue it."""
     import torch
 
     distributed = torch.distributed
@@ -2952,7 +3039,7 @@ def trace_collectives():
         original = getattr(distributed, name, None)
         if original is None or getattr(original, "_is_traced", False):
             continue
-        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args, kwargs)))
+        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args, kwargs), None))
         _bind_traced(name, original, traced)
         # Callers inside of torch use the module's own names.
         module = sys.modules.get("torch.distributed.distributed_c10d")
@@ -2985,15 +3072,19 @@ def _traced(original, part_of):
     @functools.wraps(original)
     def call(*args, **kwargs):
         # A collective may be another name of a second one, which it calls.
-        part = None if _running is None or getattr(_local, "is_in_collective", False) else part_of(args, kwargs)
+        profile = _running
+        part = None if profile is None or getattr(_local, "is_in_collective", False) else part_of(args, kwargs)
         if part is None:
             return original(*args, **kwargs)
+        span, work = profile._enter_collective(*part), None
         _local.is_in_collective = True
         try:
-            with collective(*part):
-                return original(*args, **kwargs)
+            work = original(*args, **kwargs)
+            return work
         finally:
             _local.is_in_collective = False
+            if span is not None and (work is None or not _put_pending(profile, span, work, args, kwargs)):
+                _end(span)
 
     call._is_traced = True
     return call
@@ -3029,11 +3120,14 @@ def _group_name(args, kwargs):
 
 def _payload(args, kwargs):
     try:
-        first = args[0] if args else next((kwargs[name] for name in _TENSORS if name in kwargs), None)
-        tensors = first if isinstance(first, (list, tuple)) else (first,)
-        return sum(one.numel() * one.element_size() for one in tensors if hasattr(one, "element_size"))
+        return sum(one.numel() * one.element_size() for one in _tensors(args, kwargs))
     except Exception:
         return 0
+
+
+def _tensors(args, kwargs):
+    first = args[0] if args else next((kwargs[name] for name in _TENSORS if name in kwargs), None)
+    return [one for one in (first if isinstance(first, (list, tuple)) else (first,)) if hasattr(one, "element_size")]
 
 
 # ---- Windows of PyTorch's profiler -------------------------------------------------------------------------------------------------------------

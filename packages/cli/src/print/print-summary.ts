@@ -21,11 +21,13 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
+type Judged = Pick<RunBlame, 'verdict' | 'findings'>;
+
 /**
  * The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. `inShort`: the run in one
  * line (print-headline.ts), '' for none.
  */
-export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, inShort: string, alerts = noAlerts): string {
+export function formatReport(report: RunReport, blame: Judged, inShort: string, alerts = noAlerts): string {
   const { header, summary } = report;
   const blocks = [inShort === '' ? headline(report) : `${headline(report)}\n${inShort}`];
   if (summary.median !== undefined && summary.p95 !== undefined) {
@@ -38,6 +40,7 @@ export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'
     findingLines(
       report.findings.filter(({ kind }) => !leftOutKinds.includes(kind)),
       blame,
+      summary.ranks.length,
       alerts,
     ),
   );
@@ -129,9 +132,11 @@ function clockLine(header: TraceHeader): string {
   return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
 }
 
-/** Causes of long steps, then losses; prints "none" only without either. */
-function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>, alerts: ReportAlerts): string {
-  const slow = [...blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
+/** Causes of long steps, or why none can be told of several ranks; then losses. Prints "none" only without any. */
+function findingLines(findings: readonly Finding[], { verdict, findings: found }: Judged, ranks: number, alerts: ReportAlerts): string {
+  const slow = [...found.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
+  if (verdict === 'inconclusive' && ranks > 1)
+    slow.push(...found.filter(({ kind }) => kind === verdict).map(({ kind, evidence }) => printable(`${kind}: ${evidence[0]}`)));
   const missing = findings.flatMap((finding) => {
     const { kind, text, remedy } = finding;
     return [`${kind}: ${printable(text)} (to do: ${printable(remedy)})`, ...alertLines(finding, alerts).map((line) => `  ${line}`)];
