@@ -40,6 +40,8 @@ function startRank(rank: number, worldSize: number, environment: Record<string, 
     WORLD_SIZE: `${worldSize}`,
     RANKTRACE_RUN: run,
     RANKTRACE_SPOOL_DIRECTORY: spool(),
+    // Events are counted: how often the host is sampled depends on how long the rank runs.
+    RANKTRACE_SAMPLE_INTERVAL_MS: '0',
     STEPS: `${steps}`,
     ...environment,
   };

@@ -112,6 +112,7 @@ class _Options:
         self._destination()
         interval = min(1000, max(200, round(1000 * self.world_size / 320)))
         self.flush_interval_ms = self._integer("flush_interval_ms", interval, 10, 60_000)
+        self.sample_interval_ms = self._integer("sample_interval_ms", 1000, 0, 3_600_000)
         self.exit_deadline_ms = self._integer("exit_deadline_ms", 2000, 0, 600_000)
         self.spool_bytes_max = self._integer("spool_bytes_max", 256 * 1024 * 1024, 4 * 1024 * 1024, 1 << 40)
         uid = os.getuid() if hasattr(os, "getuid") else ""
@@ -1208,6 +1209,16 @@ class _Rows:
             self._recorded["counter"] += 1
             batch.add("counters", time, point.thread.number, batch.string(point.name), batch.string(point.unit), point.value)
 
+    def add_samples(self, time, samples):
+        """Counters of the process, on the thread that steps; the clock's `time`."""
+        thread = self._profile._step_thread or next(iter(self._profile._threads.values()), None)
+        if thread is None:
+            return
+        for name, value, unit in samples:
+            point = _Point()
+            point.thread, point.time, point.name, point.value, point.unit, point.args = thread, time, name, value, unit, None
+            self._add_point(point)
+
     def add_fact(self, key, value):
         self._batch.add("metadata", self._batch.string(key), self._batch.string(value))
 
@@ -2224,6 +2235,9 @@ class _Sender(threading.Thread):
         self._away = set()
         self._flushed_ns = 0
         self._flush_asked = False
+        self._sampled_ns = 0
+        # What is recorded beside a rank is no process that works for it.
+        self._host_counters = None if beside or options.sample_interval_ms == 0 else _HostCounters()
         self._pinger = _Pinger()
         self._deadline_ns = None
         self._space = _process_space(self._host)
@@ -2294,8 +2308,16 @@ class _Sender(threading.Thread):
             except Exception as error:
                 _notice(f"a window of PyTorch's profiler cannot be shipped, and stays in \"{path}\": {_reason(error)}")
 
+    def _sample_if_due(self):
+        counters, now = self._host_counters, _now()
+        if counters is None or now - self._sampled_ns < self._options.sample_interval_ms * 1_000_000:
+            return
+        self._sampled_ns = now
+        self._rows.add_samples(now, counters.sample(list(self._profile._threads.values())))
+
     def _flush(self, is_last=False):
         self._flush_asked = False
+        self._sample_if_due()
         self._rows.add_clock_samples(self._pinger.take())
         has_more = True
         while has_more:
@@ -2546,6 +2568,68 @@ class _Sender(threading.Thread):
             os.rename(f"{path}.new", f"{path}.json")
         except OSError:
             pass
+
+
+class _HostCounters:
+    """Counters of the process and its host, as the SDK has them. A thread's file costs some 15 µs, so of the threads those are asked that record, and of the
+    processes that load their data (children of multiprocessing) the main threads."""
+
+    def __init__(self):
+        self._before = None
+
+    def sample(self, threads):
+        """Rates since the last call, as (name, value, unit); what the system does not tell is left out."""
+        before, now = self._before, self._read(threads)
+        self._before = now
+        samples = [("rss", now["rss"], "bytes")] if "rss" in now else []
+        if before is None:
+            return samples
+        passed = now["at"] - before["at"]
+        for name, key in (("process cpu", "process"), ("shipper cpu", "sender")):
+            if passed > 0 and key in now and key in before:
+                samples.append((name, 100 * (now[key] - before[key]) / passed, "%"))
+        total, busy = (after - earlier for after, earlier in zip(now["cores"], before["cores"]))
+        if total > 0:
+            samples.append(("system cpu", 100 * busy / total, "%"))
+        ran = waited = 0
+        for key, times in now["threads"].items():
+            if key in before["threads"]:
+                ran, waited = ran + times[0] - before["threads"][key][0], waited + times[1] - before["threads"][key][1]
+        if ran > 0 and waited >= 0:
+            samples.append(("cpu wait", 100 * waited / (ran + waited), "%"))
+        return samples
+
+    def _read(self, threads):
+        now = {"at": _now(), "process": time.process_time_ns(), "sender": time.thread_time_ns(), "threads": {}, "cores": (0, 0)}
+        own = [f"/proc/self/task/{thread.tid}/schedstat" for thread in threads[:_THREADS_ASKED_MAX]]
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        children = [child.pid for child in list(getattr(multiprocessing, "_children", ()))][:_THREADS_ASKED_MAX]
+        for path in [*own, *(f"/proc/{pid}/schedstat" for pid in children if pid is not None)]:
+            try:
+                # proc(5): ns on a CPU, ns ready without one.
+                ran, waited = _first_line(path).split()[:2]
+                now["threads"][path] = (int(ran), int(waited))
+            except (OSError, ValueError):
+                pass
+        try:
+            # proc(5): user nice system idle iowait irq softirq steal …; later ones are part of user and nice.
+            times = [int(one) for one in _first_line("/proc/stat").split()[1:9]]
+            now["cores"] = (sum(times), sum(times) - sum(times[3:5]))
+            now["rss"] = int(_first_line("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            pass
+        return now
+
+
+_THREADS_ASKED_MAX = 16  # how long they waited for a CPU, of each kind
+
+
+def _first_line(path):
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, 1024).split(b"\n", 1)[0]
+    finally:
+        os.close(file)
 
 
 class _Pinger:
