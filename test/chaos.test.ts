@@ -4,7 +4,7 @@
 
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cell, cellName, hows, matrix, planRound, targets } from './chaos/matrix.ts';
 import { playRound } from './chaos/round.ts';
@@ -105,8 +105,13 @@ describe('the judge', () => {
 
   test('finds that a stored batch is gone', { timeout: 300_000 }, async () => {
     const reported = await disagreements(({ store }) => {
-      const segment = readdirSync(store, { recursive: true }).find((name) => String(name).endsWith('.seg'));
-      const path = join(store, String(segment));
+      const segments = readdirSync(store, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.seg'));
+      // The last one of a rank has its last batch.
+      const [last] = segments
+        .filter((name) => dirname(name) === dirname(segments[0] as string))
+        .sort()
+        .reverse();
+      const path = join(store, last as string);
       truncateSync(path, statSync(path).size - 10);
     });
     expect(reported).toMatch(/\/status says batches \d+, the trace \d+/);

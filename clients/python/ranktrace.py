@@ -1450,16 +1450,26 @@ class _Spool:
         if self._keep:
             os.makedirs(self.directory, exist_ok=True)
         else:
-            root = os.path.dirname(os.path.dirname(self.directory))
-            os.makedirs(os.path.dirname(root), exist_ok=True)
-            for folder in (root, os.path.dirname(self.directory), self.directory):
+            # Other ranks of this host make the same folders, and remove them when they end: one may vanish at any moment.
+            for left in range(200, -1, -1):
                 try:
-                    os.mkdir(folder, 0o700)
-                except FileExistsError:
-                    pass
-                _check_owner(folder, folder == root)
+                    self._make_folders()
+                    break
+                except FileNotFoundError:
+                    if left == 0:
+                        raise
         if space is not None:
             _write_owner(self.directory, space, _this_thread())
+
+    def _make_folders(self):
+        root = os.path.dirname(os.path.dirname(self.directory))
+        os.makedirs(os.path.dirname(root), exist_ok=True)
+        for folder in (root, os.path.dirname(self.directory), self.directory):
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                pass
+            _check_owner(folder, folder == root)
 
     def append(self, data, bytes_max, is_last=False):
         """Writes a batch; returns its segment and offset, or None where there is no room."""

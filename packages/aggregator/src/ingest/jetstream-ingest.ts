@@ -241,10 +241,14 @@ export class JetStreamIngest {
   #take(message: JsMsg): void {
     if (message.redelivered) this.#redelivered++;
     this.#note(message.seq);
-    if (message.info.deliverySequence !== this.#delivered + 1) this.#hasMissed = true;
+    if (message.info.deliverySequence !== this.#delivered + 1) {
+      this.#hasMissed = true;
+      // The sooner it comes again, the less the stream has deleted by then.
+      this.#messages?.stop();
+    }
     this.#delivered = message.info.deliverySequence;
     // The missed message was not deleted: it comes again, followed by this one.
-    if (!this.#hasMissed) this.#upkeep.took(message.seq);
+    this.#upkeep.took(message.seq, this.#hasMissed);
     const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);

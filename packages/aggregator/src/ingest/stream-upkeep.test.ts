@@ -282,3 +282,24 @@ test('… and when nothing is left to be read', { timeout: 2 * patience }, async
   expect(reader.aggregator.status().expired).toBe(9);
   await rank.close();
 });
+
+test('… but not those that came while an earlier one was missed', { timeout: patience }, async () => {
+  await using server = await startNatsServer();
+  const connection = await connect({ servers: server.url });
+  const manager = await connection.jetstreamManager();
+  await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
+  for (let sequence = 0; sequence < 30; sequence++) await publish(connection, { sequence });
+  const notices: string[] = [];
+  const upkeep = new StreamUpkeep({ durable: 'ours', onNotice: (notice) => notices.push(notice) });
+  await upkeep.begin(manager, 0);
+  for (let sequence = 1; sequence <= 5; sequence++) upkeep.took(sequence, false);
+  // 6 was sent to a fetch that had ended.
+  for (let sequence = 7; sequence <= 20; sequence++) upkeep.took(sequence, true);
+  await manager.streams.purge(streamName, { seq: 24 });
+  expect(await upkeep.begin(manager, 5)).toBe(24);
+  expect(upkeep.expired).toBe(4);
+  expect(notices).toEqual([expect.stringMatching(/^4 batches are lost: /)]);
+  for (let sequence = 24; sequence <= 30; sequence++) upkeep.took(sequence, false);
+  expect(upkeep.expired).toBe(4);
+  await connection.close();
+});

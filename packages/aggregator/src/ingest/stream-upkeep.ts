@@ -57,6 +57,8 @@ export class StreamUpkeep {
   readonly #options: StreamUpkeepOptions;
   /** The stream sequence to read next; undefined before the first. */
   #next: number | undefined;
+  /** Sequences above it that came though an earlier one was missed, which comes again. A fetch's at most: after it the reader begins again. */
+  readonly #ahead = new Set<number>();
   #floor = 0;
   #expired = 0;
   #lookedAt = Number.NEGATIVE_INFINITY;
@@ -105,11 +107,15 @@ export class StreamUpkeep {
     return Math.max(1, state.first_seq, (after ?? 0) + 1);
   }
 
-  /** Notes a message that came. */
-  took(sequence: number): void {
+  /** Notes a message that came; `hasMissed`: an earlier one did not, and was not deleted. */
+  took(sequence: number, hasMissed: boolean): void {
     if (this.#next !== undefined && sequence < this.#next) return; // redelivered
+    if (hasMissed) {
+      this.#ahead.add(sequence);
+      return;
+    }
     this.#reach(sequence);
-    this.#next = sequence + 1;
+    this.#pass(sequence + 1);
   }
 
   /** If the last look is `natsLookMs` ago, checks which batches were lost unread and which ones every reader has acknowledged. Never rejects. */
@@ -140,15 +146,20 @@ export class StreamUpkeep {
   #reach(first: number): void {
     // An empty stream that never held a batch begins at 0.
     const next = Math.max(1, this.#next ?? first);
-    if (first > next && this.#options.run === undefined) {
-      const count = first - next;
+    const count = first - next - [...this.#ahead].filter((sequence) => sequence >= next && sequence < first).length;
+    if (count > 0 && this.#options.run === undefined) {
       this.#expired += count;
       const cause = 'by its age (24 h) or size, before they could be read';
       this.#options.onNotice(
         `${count} batches are lost: the stream ${streamName} deleted them ${cause}; docs/operations.md says how to size it`,
       );
     }
-    this.#next = Math.max(first, next);
+    this.#pass(Math.max(first, next));
+  }
+
+  #pass(next: number): void {
+    for (const sequence of this.#ahead) if (sequence < next) this.#ahead.delete(sequence);
+    this.#next = next;
   }
 
   /**

@@ -34,10 +34,12 @@ export function makeSpoolFolder(directory: string, keep: boolean, foldersAbove =
   const folders = [directory];
   while (folders.length <= foldersAbove) folders.unshift(dirname(folders[0] as string));
   // From the root down: nobody can plant the next folder in one that is ours alone.
-  for (const [index, folder] of folders.entries()) {
-    makeFolder(folder, 0o700);
-    checkOwner(folder, index === 0);
-  }
+  retried(() => {
+    for (const [index, folder] of folders.entries()) {
+      makeFolder(folder, 0o700);
+      checkOwner(folder, index === 0);
+    }
+  });
 }
 
 /** Throws SdkError `spool_unusable` where others may write into `folder`. Follows only one kind of link: our own, to the root of all spools. */
@@ -68,21 +70,31 @@ export function unusable(directory: string, cause: unknown): SdkError {
 }
 
 /** Other ranks of this host make the same folders, and remove them when they end: a folder may appear or vanish at any moment. */
-const makeFolderTries = 8;
+function retried(make: () => void, tries = 200): void {
+  for (let left = tries; ; left--) {
+    try {
+      make();
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || left === 0) throw error;
+    }
+  }
+}
 
 /**
  * Makes `directory` and missing folders above it. Records may be confidential, and the temporary directory is everybody's: hence `mode`.
  * Not `recursive`: where a folder rejects a new one with ENOENT (/proc) Node never returns.
  */
-function makeFolder(directory: string, mode?: number, tries = makeFolderTries): void {
-  try {
-    mkdirSync(directory, mode === undefined ? {} : { mode });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(directory).isDirectory()) return;
-    if (code !== 'ENOENT' || tries === 0) throw error;
-    const above = dirname(directory);
-    if (!existsSync(above)) makeFolder(above, mode);
-    makeFolder(directory, mode, tries - 1);
-  }
+function makeFolder(directory: string, mode?: number): void {
+  retried(() => {
+    try {
+      mkdirSync(directory, mode === undefined ? {} : { mode });
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'EEXIST' && statSync(directory).isDirectory()) return;
+      const above = dirname(directory);
+      if (code === 'ENOENT' && !existsSync(above)) makeFolder(above, mode);
+      throw error;
+    }
+  }, 4);
 }
