@@ -2323,7 +2323,11 @@ class _Sender(threading.Thread):
         if counters is None or now - self._sampled_ns < self._options.sample_interval_ms * 1_000_000:
             return
         self._sampled_ns = now
-        self._rows.add_samples(now, counters.sample(list(self._profile._threads.values())))
+        try:
+            self._rows.add_samples(now, counters.sample(list(self._profile._threads.values())))
+        except Exception as error:
+            self._host_counters = None
+            _notice(f"the host is not sampled any more: {_reason(error)}")
 
     def _flush(self, is_last=False):
         self._flush_asked = False
@@ -2751,8 +2755,7 @@ def instrument_torch():
         return
     _is_instrumented = True
     _learn_torch()
-    hooks = (_hook_process_group, _hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, _hook_work_waits)
-    parts = (*hooks, trace_collectives)
+    parts = (_hook_process_group, _hook_optimizers, _hook_data_loaders, _hook_backward, _hook_data_parallel, _hook_device_waits, trace_collectives)
     for part in parts:
         try:
             part()
@@ -3004,10 +3007,10 @@ def _hook_work_waits():
     """On CPUs the host waits where it waits for what it enqueued: there, and no earlier, time is nobody's work."""
     import torch
 
-    if not torch.distributed.is_available():
-        return
     Work = torch.distributed.Work
     original = Work.wait
+    if getattr(original, "_is_traced", False):
+        return
     others = _waiting(original)
 
     @functools.wraps(original)
@@ -3024,6 +3027,7 @@ def _hook_work_waits():
         finally:
             _end(span)
 
+    wait._is_traced = True
     Work.wait = wait
     _after_import("torch.distributed._functional_collectives", _hook_tensor_waits)
 
@@ -3040,7 +3044,7 @@ def _hook_tensor_waits(functional):
 def _put_pending(profile, span, work, args, kwargs):
     """Whether the collective that this call enqueued is recorded where it is waited for."""
     try:
-        if not callable(getattr(work, "wait", None)) or len(_pending) >= _PENDING_MAX:
+        if not getattr(getattr(work, "wait", None), "_is_traced", False) or len(_pending) >= _PENDING_MAX:
             return False
         if any(tensor.device.type != "cpu" for tensor in _tensors(args, kwargs)):
             return False
@@ -3061,12 +3065,7 @@ def _take_pending(profile, work):
         if owner is not profile:
             return None
         # One that a batch has shown while it was enqueued keeps its begin.
-        begun = span.start
-        if profile._begin(span) is None:
-            return None
-        if span.announced:
-            span.start = begun
-        return span
+        return span if span.announced else profile._begin(span)
     except Exception:
         return None
 
@@ -3129,6 +3128,10 @@ def trace_collectives():
     distributed = torch.distributed
     if not distributed.is_available():
         return
+    try:
+        _hook_work_waits()
+    except AttributeError:
+        pass  # This version has no such class: a collective is the call that enqueues it.
     for name, op in _COLLECTIVES.items():
         original = getattr(distributed, name, None)
         if original is None or getattr(original, "_is_traced", False):
