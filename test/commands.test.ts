@@ -96,6 +96,26 @@ describe('ranktrace run', () => {
     expect(code).toBe(0);
   });
 
+  it('says why it cannot tell whom ranks wait for, where nothing shows it', async () => {
+    const program = `
+      import { profile, recordFunction } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; step < 30; step++) {
+        await recordFunction('forward', () => new Promise((resolve) => setTimeout(resolve, 5)));
+        prof.step();
+      }
+      await prof.stop();`;
+    const command = ['--', process.execPath, '--input-type=module', '-e', program];
+    const of = (ranks: number) => runCommand(['run', '--ranks', `${ranks}`, '--name', `apart-${ranks}`, '--out', directory, ...command]);
+    const several = await of(2);
+    expect(several.stdout, several.stderr).toMatch(
+      /^findings:\n {2}inconclusive: no collectives were recorded in these steps: waiting inside of a phase looks like work in it$/m,
+    );
+    expect(several.stdout).toContain('nothing was lost');
+    // A rank alone waits for nobody.
+    expect((await of(1)).stdout).toContain('findings: none; nothing was lost');
+  });
+
   it('passes on the code of a rank that fails, stops the others, and writes the trace of what ran', async () => {
     const program = `
       import { profile } from '@ranktrace/sdk';
