@@ -405,6 +405,20 @@ describe('steps that are asked for by number', () => {
     expect(training.facts(deviceStepsKey).at(-1)).toBe('[[22,25]]');
   });
 
+  test('are whole up to the last launch that was reported, where recording of devices ends', () => {
+    const training = new Training();
+    training.rig.collector.recordDevices('begin');
+    training.recorder.mark({ sends: true, begins: false });
+    training.runTo(8);
+    for (const step of [0, 1, 2, 3, 4, 5]) training.reports(step);
+    training.rig.collector.recordDevices('never');
+    training.runTo(10);
+    training.rig.collector.recordDevices('now');
+    training.runTo(13);
+    training.rig.collector.flush(true);
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[0,4],[11,12]]');
+  });
+
   test('that are past have what devices report of them after they were sent', () => {
     const training = new Training();
     training.rig.collector.recordDevices('begin');

@@ -195,7 +195,7 @@ export class Collector {
     const now = this.#now();
     this.tick();
     const running = this.#runningStep;
-    if (from === 'never') this.#deviceSteps.stop(running.number - 1);
+    if (from === 'never') this.#deviceSteps.stop(this.#lastSeenStep);
     else this.#deviceSteps.record(from === 'begin' ? 0 : running.start < now ? running.number + 1 : running.number);
     this.#addDeviceSteps();
   }
@@ -320,6 +320,12 @@ export class Collector {
 
   get #isEmpty(): boolean {
     return this.#summary.empty && this.#held.empty;
+  }
+
+  /** The last step all of whose work devices have reported: later work has come. What ended before the oldest step that is remembered has been reported by now. */
+  get #lastSeenStep(): number {
+    const [steps, seen] = [this.#recentSteps, this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY];
+    return steps.findLast(({ end }) => end <= seen)?.step ?? (steps[0]?.step ?? 0) - 1;
   }
 
   /** Before the first step, that one. */
