@@ -416,7 +416,7 @@ describe('steps that are asked for by number', () => {
     training.rig.collector.recordDevices('now');
     training.runTo(13);
     training.rig.collector.flush(true);
-    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[0,4],[11,12]]');
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[0,4],[10,12]]');
   });
 
   test('that are past have what devices report of them after they were sent', () => {
