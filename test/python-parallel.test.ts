@@ -1,6 +1,6 @@
 // Parallel training with gloo under `python -m ranktrace`; which rank is slow, and where, is planted. DistributedDataParallel reduces gradients below Python, and
 // backward waits for that: for how long, it says itself. Sharded parameters are gathered by calls in Python. Stages of a pipeline wait in sends and receives.
-// What is enqueued is waited for later.
+// Asynchronous collectives are waited for later.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -10,6 +10,7 @@ import {
   liveMessageSchema,
   rankMessageSchema,
   readCaptured,
+  readDeviceSteps,
   readRunning,
 } from './messages.ts';
 
@@ -159,4 +160,32 @@ test('a status of 65,536 ranks with long host names is a message', () => {
   const ranks = Array.from({ length: limits.rankMax + 1 }, (_, rank) => ({ rank, ...names, ...counts }));
   const text = encodeMessage({ type: 'status', runs: [{ run: 'r', worldSize: ranks.length, ranks }], quarantined: 0, expired: 0 });
   expect(decodeMessage(liveMessageSchema, text).runs[0]?.ranks).toHaveLength(ranks.length);
+});
+
+test('the steps with all work of devices come through, and anything else is none', () => {
+  for (const known of [
+    [],
+    [[0, 5]],
+    [
+      [0, 5],
+      [9, null],
+    ],
+  ])
+    expect(readDeviceSteps(JSON.stringify(known))).toEqual(known);
+  const many = Array.from({ length: limits.deviceStretchesMax + 1 }, (_, step) => [2 * step, 2 * step]);
+  for (const wrong of [
+    many,
+    [[0]],
+    [[0, 1, 2]],
+    [[-1, 5]],
+    [[0, 1.5]],
+    [['0', 5]],
+    [[0, limits.capturedStepMax + 1]],
+    [[null, 5]],
+    {},
+    null,
+    7,
+  ])
+    expect(readDeviceSteps(JSON.stringify(wrong)), JSON.stringify(wrong).slice(0, 80)).toBeUndefined();
+  for (const text of ['', '[[0,5]', '[[0,1e999]]', '['.repeat(100_000)]) expect(readDeviceSteps(text)).toBeUndefined();
 });

@@ -281,7 +281,7 @@ export class Collector {
         this.#sendHeld(request.held);
       }
       if (!isOver || (!last && this.#isDeviceBehind(request))) continue;
-      // What devices have reported of it since.
+      // Devices may have reported more of it since.
       if (request.held !== undefined && this.deviceSeenUntil !== undefined) {
         this.flush();
         this.#sendHeld(request.held);
@@ -401,7 +401,7 @@ export class Collector {
     this.#clocks.add(this.#summary, this.#parts.shipper.takeClockSamples());
     if (last) {
       this.#addRecorded();
-      this.#deviceSteps.finish(this.#runningStep.number - 1);
+      this.#deviceSteps.hold(this.#runningStep.number - 1);
       this.#addDeviceSteps();
     } else this.#addPlace();
     const { reachesBack, recorded, serial } = this.#summary;

@@ -6,7 +6,7 @@ import { DeviceStretches } from './device-steps.ts';
 
 const steps = 60;
 
-/** What happens when a step begins, and the steps of a pull of past ones. */
+/** Changes at the begin of a step, and the number of past steps that are pulled. */
 const turn = fc.record({
   recording: fc.option(fc.boolean(), { freq: 8 }),
   sending: fc.option(fc.boolean(), { freq: 8 }),
@@ -38,7 +38,7 @@ test('tells exactly the steps that were recorded and sent whole, in order and ap
         }
         if (isRecording && isSending) whole.add(step);
       }
-      stretches.finish(steps - 1);
+      stretches.hold(steps - 1);
       const told = readDeviceSteps(stretches.text) ?? [];
       const named = told.flatMap(([from, to]) => Array.from({ length: (to as number) - from + 1 }, (_, at) => from + at));
       expect(named).toEqual([...whole].sort((a, b) => a - b));

@@ -55,11 +55,6 @@ export class DeviceStretches {
     this.#sentFrom = Number.POSITIVE_INFINITY;
   }
 
-  /** The running stretch ends here, and nothing follows. */
-  finish(lastStep: number): void {
-    this.#close(lastStep);
-  }
-
   /** Detail of these past steps, both included, was held and is sent now. */
   add(fromStep: number, lastStep: number): void {
     const first = Math.max(fromStep, this.#recordedFrom);

@@ -65,7 +65,7 @@ export class StepRequest {
   readonly toStep: number;
   /** The first past step that the flight recorder held, once it was searched; null: none. */
   heldFrom: number | null | undefined;
-  /** What was sent of the past steps: more of it may come from devices. */
+  /** The past steps that were sent: devices may report more of them. */
   held: HeldSteps | undefined;
   /** When its steps were over, ms: its answer waits for what devices have not reported yet. */
   overMs: number | undefined;

@@ -34,6 +34,8 @@ test('steps of which the rank says that it sent all work are its steps, others a
     ]),
   ).toEqual([0, 1, 2, 7, 8, 9]);
   expect(stepsOf([])).toEqual([]);
+  // A client of others may say what makes no sense.
+  expect(stepsOf([[7, 3]])).toEqual([]);
 });
 
 test('of a stretch that goes on, those before the last launch that came', () => {

@@ -359,7 +359,7 @@ export class RankWork {
   }
 }
 
-/** Of a stretch that goes on, steps after the last launch have work that is still to come. */
+/** Steps after the last launch have work that is still to come, where their stretch goes on. */
 const isWhole = ({ number, end }: WorkStep, stretches: DeviceSteps, lastLaunch: number): boolean =>
   stretches.some(([from, to]) => number >= from && (to === null ? end <= lastLaunch : number <= to));
 
