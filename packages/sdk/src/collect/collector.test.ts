@@ -33,29 +33,33 @@ class Rig {
   ns = 1_000_000_000n;
   readonly ended = new Set<number>();
   readonly batches: Batch[] = [];
-  readonly collector = new Collector({
-    session,
-    identity: { run: 'test', rank: 0, worldSize: 1, host: 'h', pid: 1 },
-    shipper: {
-      ship: (bytes) => {
-        this.batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
-        return true;
+  readonly collector: Collector;
+
+  constructor(flightRecorderSteps = 4) {
+    this.collector = new Collector({
+      session,
+      identity: { run: 'test', rank: 0, worldSize: 1, host: 'h', pid: 1 },
+      shipper: {
+        ship: (bytes) => {
+          this.batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
+          return true;
+        },
+        takeClockSamples: () => [],
+        setPings: () => {},
+        isShort: false,
+        droppedBatches: 0,
+        drained: async () => true,
+        hurry: () => {},
+        close: async () => {},
       },
-      takeClockSamples: () => [],
-      setPings: () => {},
-      isShort: false,
-      droppedBatches: 0,
-      drained: async () => true,
-      hurry: () => {},
-      close: async () => {},
-    },
-    flushIntervalMs: 200,
-    flightRecorderSteps: 4,
-    flightRecorderBytes: 1024 * 1024,
-    mainThread: 0,
-    monotonicNs: () => this.ns,
-    threadEnded: (tid) => this.ended.has(tid),
-  });
+      flushIntervalMs: 200,
+      flightRecorderSteps,
+      flightRecorderBytes: 1024 * 1024,
+      mainThread: 0,
+      monotonicNs: () => this.ns,
+      threadEnded: (tid) => this.ended.has(tid),
+    });
+  }
 
   thread(thread: number, cells = 64): { recorder: Recorder; about: AttachedThread } {
     const ring = createRing(cells * cellBytes);
@@ -294,13 +298,16 @@ describe('detail that is held back', () => {
 describe('steps that are asked for by number', () => {
   /** A training thread whose schedule records nothing, `perStep` spans of 1 ms in each of its steps, 2 ms apart. */
   class Training {
-    readonly rig = new Rig();
-    readonly recorder = this.rig.thread(0, 4096).recorder;
+    readonly rig: Rig;
+    readonly recorder: Recorder;
     readonly #asked = new AskedSteps(captureWords(session));
-    readonly #work = this.recorder.name('work');
+    readonly #work: number;
     #captures = false;
 
-    constructor() {
+    constructor(flightRecorderSteps?: number) {
+      this.rig = new Rig(flightRecorderSteps);
+      this.recorder = this.rig.thread(0, 4096).recorder;
+      this.#work = this.recorder.name('work');
       this.recorder.mark({ sends: false, begins: false });
       this.recorder.beginStep();
     }
@@ -403,6 +410,16 @@ describe('steps that are asked for by number', () => {
     training.rig.collector.flush(true);
     expect(training.devices).toEqual(['of step 22', 'of step 23', 'of step 24', 'of step 25']);
     expect(training.facts(deviceStepsKey).at(-1)).toBe('[[22,25]]');
+  });
+
+  test('are not whole where they are past and no flight recorder held their work', () => {
+    const training = new Training(0);
+    training.rig.collector.recordDevices('begin');
+    training.runTo(20);
+    training.reports(18);
+    training.reports(20);
+    training.rig.collector.pull(17, 19);
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[]');
   });
 
   test('are whole up to the last launch that was reported, where recording of devices ends', () => {

@@ -244,7 +244,7 @@ export class Collector {
       this.#send(body, recorded, since, false);
     }
     // It may lack work that devices had not reported yet: steps before the last launch that they did are whole.
-    const seen = this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY;
+    const seen = this.#parts.flightRecorderSteps > 0 ? (this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY) : Number.NEGATIVE_INFINITY;
     const whole = steps.filter(({ start, end }) => end <= seen && this.#flightRecorder.between(start, end).complete);
     const [first, last] = [whole[0], whole.at(-1)];
     if (first === undefined || last === undefined) return;
