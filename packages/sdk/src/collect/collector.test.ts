@@ -419,6 +419,7 @@ describe('steps that are asked for by number', () => {
     training.reports(18);
     training.reports(20);
     training.rig.collector.pull(17, 19);
+    training.rig.collector.flush();
     expect(training.facts(deviceStepsKey).at(-1)).toBe('[]');
   });
 
