@@ -34,12 +34,12 @@ const played = { RANKTRACE_CUDA_LIBRARY: driver, RANKTRACE_CUPTI_LIBRARY: cupti 
 
 test.for([
   ['', []],
-  ['lost', ['kernels: 1890 recorded of 2100 launched']],
+  ['lost', ['kernels: 1890 recorded of 2100 launched', ' before their work runs: 0 of 10 have their kernels, ']],
   ['long', ["times of kernels against CUDA's events: "]],
   ['late', ["clock of kernels against the host's: "]],
 ] as const)('sees what is right, and what is not: fault "%s"', async ([fault, wrong], context) => {
   needsCompiler(context as TestContext);
-  const { code, output } = await check(['records'], { ...played, FAKE_CUDA_FAULT: fault });
+  const { code, output } = await check(['records', 'steps'], { ...played, FAKE_CUDA_FAULT: fault });
   const lines = output.trim().split('\n');
   const missed = lines.filter((line) => line.startsWith('MISSED '));
   expect(lines[0]).toBe('on no GPU (a driver that plays one), driver 13.0');
@@ -49,6 +49,9 @@ test.for([
     expect(output).toContain('ok          copies to the device, on it and back, and a set: 4 of 4 with their bytes');
     expect(output).toMatch(/^ok +times of kernels against CUDA's events: /m);
     expect(output).toMatch(/clock of kernels against the host's: \d+\.\d\d µs apart/);
+    expect(output).toMatch(
+      /^ok +steps of a schedule's windows, \d+\.\d ms before their work runs: 10 of 10 have their kernels, 250 for 250 launches$/m,
+    );
   } else expect(code).toBe(1);
 });
 

@@ -154,7 +154,7 @@ async function throughEvents(): Promise<Figure[]> {
     const added = (): void => {
       if (builder.full) take();
     };
-    const target = { catchUp: () => {}, builderAt: () => builder, trackOf: () => 1, added };
+    const target = { takesLaunches: true, catchUp: () => {}, builderAt: () => builder, trackOf: () => 1, added };
     new GpuEvents(target, 1).add(rows, { names } as unknown as RingReader);
     take();
     return bytes;

@@ -1,7 +1,8 @@
-// A training loop on a GPU that is known in every launch: node cuda-training.mjs ADDON PTX work|cost
+// A training loop on a GPU that is known in every launch: node cuda-training.mjs ADDON PTX work|ahead|cost
 //
-//   work   steps of launches, transfers, kernels that CUDA's events time, and kernels that the host sees begin and tells to end
-//   cost   steps of 1,000 launches
+//   work    steps of launches, transfers, kernels that CUDA's events time, and kernels that the host sees begin and tells to end
+//   ahead   steps of 20 to 30 launches that nobody waits for: the host is as far ahead as the driver lets it
+//   cost    steps of 1,000 launches
 //
 // One line of JSON on stdout says what was done. WAIT_MS: until recording of kernels has begun, which happens on another thread.
 
@@ -19,7 +20,7 @@ const device = cuda.open(readFileSync(ptx, 'utf8'));
 const prof = profile();
 await prof.start();
 await wait(Number(process.env.WAIT_MS ?? 5000));
-const done = mode === 'cost' ? await cost() : await work();
+const done = await { work, ahead, cost }[mode]();
 await prof.stop();
 console.log(JSON.stringify({ device, ...done }));
 
@@ -48,6 +49,18 @@ async function work() {
   }
   prof.step();
   return { launches: steps * perStep, bytes, events, told, anchors };
+}
+
+async function ahead() {
+  const counts = Array.from({ length: 110 }, (_, step) => 20 + ((7 * step) % 11));
+  const kernelNs = 200_000;
+  for (const count of counts) {
+    recordFunction('launches', () => cuda.launch(count, kernelNs));
+    prof.step();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  cuda.wait();
+  return { counts, kernelNs };
 }
 
 async function cost() {

@@ -2,6 +2,7 @@
 // be checked; without a GPU that is all of it, and no failure. `npm test` needs none of it, and runs it on a driver that plays a GPU (gpu-check.test.ts).
 //
 //   records   kernels counted = launched · copies and sets · kernel times against CUDA's events · their clock against the host's
+//   steps     of a schedule's windows: each step has the kernels that it launched, where the host is far ahead of the device
 //   cost      what recording adds to a launch, and to a step
 //   torch     PyTorch's own profiler beside it; and in its place: the same kernels, copies and sets
 //   nccl      two ranks that share the first GPU: NCCL's plugin sees each all-reduce, at the times of its kernel
@@ -24,7 +25,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 const plugin = join(library, '../libranktrace-nccl-profiler.so');
 const python = process.env.RANKTRACE_TORCH_PYTHON ?? 'python3';
-const parts = ['records', 'cost', 'torch', 'nccl'].filter((part) => process.argv.length === 2 || process.argv.includes(part));
+const parts = ['records', 'steps', 'cost', 'torch', 'nccl'].filter((part) => process.argv.length === 2 || process.argv.includes(part));
 
 const eventsApartMax = 0.02;
 const clockApartMaxNs = 10_000;
@@ -104,6 +105,32 @@ function checkRecords(done, spans) {
   checked(
     error <= clockApartMaxNs,
     `clock of kernels against the host's: ${microseconds(error)} apart, the way to the device included (≤ ${microseconds(clockApartMaxNs)})`,
+  );
+}
+
+function checkSteps() {
+  const [wait, warmup, active, repeat] = [30, 1, 5, 2];
+  const schedule = `wait=${wait},warmup=${warmup},active=${active},repeat=${repeat}`;
+  const { done, why } = train('ahead', 'ahead', { RANKTRACE_SCHEDULE: schedule });
+  if (done === undefined) return checked(false, `steps of a schedule's windows: ${why}`);
+  const wanted = Array.from({ length: repeat * active }, (_, at) => {
+    const step = Math.floor(at / active) * (wait + warmup + active) + wait + warmup + (at % active);
+    return `${step}: ${done.counts[step]}`;
+  });
+  const { stdout } = spawnSync(process.execPath, [cli, 'report', folder, '--run', 'ahead', '--json'], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 30,
+  });
+  const found = JSON.parse(stdout).gpu.ranks.flatMap(({ steps }) =>
+    steps.map(({ step, compute }) => `${step}: ${Math.round(compute / done.kernelNs)}`),
+  );
+  const spans = spansOf('ahead').toSorted((a, b) => a.start - b.start);
+  const launched = spans.filter(({ track, name }) => track === 'main' && name === 'cuLaunchKernel');
+  const ran = spans.filter(({ track, name }) => track.startsWith('GPU ') && name === 'spin');
+  const late = median(ran.map(({ start }, at) => start - (launched[at]?.start ?? Number.NaN)));
+  checked(
+    found.join() === wanted.join() && ran.length === launched.length,
+    `steps of a schedule's windows, ${(late / 1e6).toFixed(1)} ms before their work runs: ${found.filter((step, at) => step === wanted[at]).length} of ${wanted.length} have their kernels, ${ran.length} for ${launched.length} launches`,
   );
 }
 
@@ -246,9 +273,10 @@ function checkKernels() {
   console.log(`on ${done.device}`);
   if (refused !== undefined) return checked(false, refused);
   if (parts.includes('records')) checkRecords(done, spansOf('work'));
+  if (parts.includes('steps')) checkSteps();
   if (parts.includes('cost')) checkCost();
 }
 
-if (parts.includes('records') || parts.includes('cost')) checkKernels();
+if (parts.some((part) => part === 'records' || part === 'steps' || part === 'cost')) checkKernels();
 if (parts.includes('torch')) checkTorch();
 if (parts.includes('nccl')) await checkNccl();

@@ -56,7 +56,7 @@ export class ProcessRings {
         more = reader.read(this.#rows, isOver);
         events.add(this.#rows, reader);
       }
-      if (isOver) events.finish();
+      if (isOver) events.finish(reader);
       const { dropped, droppedRecords, unknownRecords } = reader.state;
       const lost = dropped + droppedRecords + unknownRecords + reader.malformed + reader.unpublished + events.lost;
       this.#session.addLost(Math.max(0, lost - ring.lost));
@@ -80,6 +80,8 @@ export class ProcessRings {
     }
     const session = this.#session;
     const target = {
+      // All of it is sent.
+      takesLaunches: false,
       catchUp: () => {},
       builderAt: (start: number) => session.builderAt(start),
       trackOf: () => undefined,

@@ -195,7 +195,7 @@ static void *play(void *path) {
 }
 
 /* Calls that were made live, each with the record of its work, which wait for their flush. */
-static struct { struct cupti_call call; uint8_t work[160]; uint64_t end; int is_told; } launched[16384];
+static struct { struct cupti_call call; uint8_t work[160]; uint64_t end; int is_told, has_worked; } launched[16384];
 static size_t launches;
 static uint32_t correlations;
 
@@ -206,7 +206,7 @@ static void add_launched(uint64_t time, uint64_t end, const void *work, size_t b
     uint32_t correlation = ++correlations;
     launched[launches].call = (struct cupti_call){.kind = CUPTI_KIND_DRIVER, .callback = 307, .start = time, .end = time + 2000, .thread = (uint32_t)gettid(), .correlation = correlation};
     launched[launches].end = end;
-    launched[launches].is_told = 0;
+    launched[launches].is_told = launched[launches].has_worked = 0;
     memset(launched[launches].work, 0, sizeof launched[launches].work);
     memcpy(launched[launches].work, work, bytes);
     memcpy(launched[launches++].work + place, &correlation, sizeof correlation);
@@ -230,19 +230,29 @@ void fake_cupti_transfer(uint32_t kind, uint64_t bytes, uint64_t called, uint64_
   else add_launched(called, end, &copy, sizeof copy, offsetof(struct cupti_copy, correlation));
 }
 
-/* Hands over the calls, and the work that is over, or all of it. */
+/*
+ * Hands over the work that is over, or all of it, and then the calls, as CUPTI 11 to 13 did on an H200: each flush had buffers of work before those of calls.
+ * Every eighth call comes a flush after its work, as those of graphs did there.
+ */
 static void put_launched(int is_all) {
   uint64_t time = now();
   size_t left = 0;
+  uint32_t kind;
+  for (size_t at = 0; at < launches; at++) {
+    if (launched[at].call.correlation % 8 == 0 && launched[at].has_worked) launched[at].has_worked = 2;
+    if (launched[at].has_worked || (!is_all && launched[at].end > time)) continue;
+    memcpy(&kind, launched[at].work, sizeof kind);
+    put(launched[at].work, bytes_of(kind));
+    launched[at].has_worked = 1;
+  }
+  if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();
   for (size_t at = 0; at < launches; at++) {
     static uint8_t record[216];
-    uint32_t kind;
     memcpy(record, &launched[at].call, sizeof launched[at].call);
-    if (!launched[at].is_told) put(record, bytes_of(CUPTI_KIND_DRIVER));
-    launched[at].is_told = 1;
-    memcpy(&kind, launched[at].work, sizeof kind);
-    if (is_all || launched[at].end <= time) put(launched[at].work, bytes_of(kind));
-    else launched[left++] = launched[at];
+    int is_due = is_all || launched[at].call.correlation % 8 != 0 || launched[at].has_worked == 2;
+    if (!launched[at].is_told && is_due) put(record, bytes_of(CUPTI_KIND_DRIVER));
+    launched[at].is_told |= is_due;
+    if (!launched[at].is_told || !launched[at].has_worked) launched[left++] = launched[at];
   }
   launches = left;
   if (getenv("FAKE_CUPTI_SCRIPT") == NULL) end_buffer();

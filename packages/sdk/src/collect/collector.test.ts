@@ -412,6 +412,19 @@ describe('steps that are asked for by number', () => {
     expect(training.facts(deviceStepsKey).at(-1)).toBe('[[22,25]]');
   });
 
+  test('have all their work where the device reports it after further windows', () => {
+    const training = new Training();
+    training.rig.collector.recordDevices('begin');
+    for (const first of [5, 10, 15]) {
+      training.rig.collector.record(first, first + 1);
+      training.runTo(first + 4);
+    }
+    for (let step = 0; step < 19; step++) training.reports(step, 200);
+    training.rig.collector.flush(true);
+    expect(training.devices).toEqual([5, 6, 10, 11, 15, 16].map((step) => `of step ${step}`));
+    expect(training.facts(deviceStepsKey).at(-1)).toBe('[[5,6],[10,11],[15,16]]');
+  });
+
   test('are not whole where they are past and no flight recorder held their work', () => {
     const training = new Training(0);
     training.rig.collector.recordDevices('begin');

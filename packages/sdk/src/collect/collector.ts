@@ -36,6 +36,7 @@ import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
 import { RecordedThreads, ringBatches } from './recorded-threads.ts';
 import type { Builders, ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
+import { SentStretches } from './sent-stretches.ts';
 
 export interface CollectorParts {
   readonly session: Session;
@@ -78,11 +79,9 @@ export class Collector {
   readonly #held = new BatchBuilder(this.#serials, true);
   /** `detail` is `#summary` while detail is sent, else `#held`. */
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
-  /** Start of the unbroken time in which the collector sends all detail; RankTime, ns. */
-  #sendsSince = Number.NEGATIVE_INFINITY;
-  /** The last stretch in which it was sent; RankTime, ns. */
-  #sent = { from: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
-  /** Whether the summary under construction has detail of that stretch, which came late. */
+  readonly takesLaunches = true;
+  readonly #sent = new SentStretches();
+  /** Whether the summary under construction has detail that was sent late. */
   #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
@@ -177,7 +176,7 @@ export class Collector {
    */
   builderAt(start: number, launched: number): BatchBuilder {
     const { summary, detail } = this.#builders;
-    const isSent = launched >= this.#sendsSince || (launched >= this.#sent.from && launched < this.#sent.until);
+    const isSent = this.#sent.has(launched);
     const builder = isSent ? summary : this.#held;
     if (isSent && detail !== summary) this.#hasLateDetail = true;
     if (start < this.#watermark) builder.reachBack(start);
@@ -311,9 +310,9 @@ export class Collector {
 
   /** The first of these steps from which on all detail is held or sent; undefined: none. */
   #heldFrom(fromStep: number, toStep: number): number | undefined {
-    if (this.#sendsSince === Number.NEGATIVE_INFINITY) return fromStep;
+    if (this.#sent.since === Number.NEGATIVE_INFINITY) return fromStep;
     const isThere = (start: number): boolean =>
-      start >= this.#sendsSince ||
+      start >= this.#sent.since ||
       (this.#parts.flightRecorderSteps > 0 && this.#flightRecorder.between(start, Number.POSITIVE_INFINITY).complete);
     return this.#recentSteps.find(({ step, start }) => step >= fromStep && step <= toStep && isThere(start))?.step;
   }
@@ -371,8 +370,8 @@ export class Collector {
   #change({ sends, begins, ends, time }: ReadAction): void {
     const isSending = this.#builders.detail === this.#summary;
     if (sends !== isSending) {
-      if (!sends) this.#sent = { from: this.#sendsSince, until: time };
-      this.#sendsSince = sends ? time : Number.POSITIVE_INFINITY;
+      if (sends) this.#sent.open(time);
+      else this.#sent.close(time);
       this.#builders = { summary: this.#summary, detail: sends ? this.#summary : this.#held };
       // The step that runs here has just begun.
       if (sends) this.#deviceSteps.send(this.#runningStep.number);

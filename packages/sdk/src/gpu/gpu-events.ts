@@ -14,9 +14,12 @@ import { type GpuRows, type RingReader, rowKind } from '@ranktrace/gpu';
 import { ncclTrackPrefix } from '@ranktrace/protocol';
 import type { BatchBuilder } from '../collect/batch-builder.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
+import { Launches } from './launches.ts';
 
 /** Where events go. */
 export interface EventTarget {
+  /** Whether an event's batch depends on its launch; if not, none waits for its call. */
+  readonly takesLaunches: boolean;
   /** Reads what threads recorded before the events that come now: whether these are sent depends on it. */
   catchUp(): void;
   /** The batch that an event belongs to which starts at `start`, as what was launched at `launched`; RankTime, ns. */
@@ -69,10 +72,8 @@ export class GpuEvents {
   readonly #works = new Map<number, Work>();
   /** Events that found no track, or no communicator. */
   lost = 0;
-  /** The last calls, by the low bits of their correlation: that, and their begin; RankTime, ns. */
-  readonly #calls = { correlation: new Uint32Array(recordingLimits.gpuCallsMax), start: new Float64Array(recordingLimits.gpuCallsMax) };
-  /** The latest launch of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
-  workSeenUntil = Number.NEGATIVE_INFINITY;
+  readonly #launches = new Launches();
+  #workSeenUntil = Number.NEGATIVE_INFINITY;
 
   /** `ring`: which one of the rank's rings it reads, 0, 1, …: each has tracks of its own. */
   constructor(target: EventTarget, scale: number, ring = 0) {
@@ -81,28 +82,63 @@ export class GpuEvents {
     this.#firstTrack = recordingLimits.gpuLineBase + ring * recordingLimits.gpuTracksMax;
   }
 
+  /** The latest launch of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
+  get workSeenUntil(): number {
+    return this.#launches.seenBefore ?? this.#workSeenUntil;
+  }
+
+  /** Whether work waits for the call that launched it. */
+  get awaitsCalls(): boolean {
+    return this.#launches.seenBefore !== undefined;
+  }
+
   add(rows: GpuRows, reader: RingReader): void {
+    if (this.#target.takesLaunches) this.#readCalls(rows);
     for (let row = 0; row < rows.length; row++) {
       const kind = rows.kind[row] as number;
-      if (kind === rowKind.collective) {
-        this.#addCollective(rows, row, reader);
-        continue;
-      }
-      const track = this.#trackOf(rows, row, kind);
-      if (track === undefined) this.lost++;
-      else if (kind === rowKind.kernel) this.#addKernel(rows, row, track, reader);
-      else if (kind === rowKind.copy || kind === rowKind.set) this.#addTransfer(rows, row, track);
-      else if (kind === rowKind.sync) this.#addSpan(rows, row, track, syncNames[rows.detail[row] as number] ?? 'Sync', 'cuda_sync');
-      else if (kind === rowKind.call)
-        this.#addSpan(rows, row, track, nameOf(rows, row, reader), rows.detail[row] === 1 ? 'cuda_runtime' : 'cuda_driver');
-      else if (kind === rowKind.overhead) this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'overhead');
+      if (kind === rowKind.collective) this.#addCollective(rows, row, reader);
+      else if (isWork(kind)) this.#addWork(rows, row, reader);
+      else this.#addRow(rows, row, reader, rows.start[row] as number);
+    }
+    this.#settle(reader, false);
+  }
+
+  /** Adds what waits: work whose call has not come, and that of collectives which no other report can follow any more. */
+  finish(reader: RingReader): void {
+    this.#settle(reader, true);
+    for (const work of this.#works.values()) this.#addRan(work);
+    this.#works.clear();
+  }
+
+  #readCalls(rows: GpuRows): void {
+    for (let row = 0; row < rows.length; row++) {
+      if (rows.kind[row] === rowKind.call)
+        this.#launches.called(rows.correlation[row] as number, (rows.start[row] as number) * this.#scale);
     }
   }
 
-  /** Adds the work of collectives that no other report can follow any more. */
-  finish(): void {
-    for (const work of this.#works.values()) this.#addWork(work);
-    this.#works.clear();
+  #addWork(rows: GpuRows, row: number, reader: RingReader): void {
+    const start = (rows.start[row] as number) * this.#scale;
+    const known = this.#target.takesLaunches && !Number.isNaN(start);
+    const launched = known ? this.#launches.launchOf(rows.correlation[row] as number, start) : start;
+    if (launched === undefined && this.#launches.wait(rows, row, this.#workSeenUntil)) return;
+    this.#addRow(rows, row, reader, launched ?? start);
+  }
+
+  #settle(reader: RingReader, isOver: boolean): void {
+    this.#launches.settle((rows, row, launched) => this.#addRow(rows, row, reader, launched), this.#scale, isOver);
+  }
+
+  #addRow(rows: GpuRows, row: number, reader: RingReader, launched: number): void {
+    const kind = rows.kind[row] as number;
+    const track = this.#trackOf(rows, row, kind);
+    if (track === undefined) this.lost++;
+    else if (kind === rowKind.kernel) this.#addKernel(rows, row, track, reader, launched);
+    else if (kind === rowKind.copy || kind === rowKind.set) this.#addTransfer(rows, row, track, launched);
+    else if (kind === rowKind.sync) this.#addSpan(rows, row, track, syncNames[rows.detail[row] as number] ?? 'Sync', 'cuda_sync');
+    else if (kind === rowKind.call)
+      this.#addSpan(rows, row, track, nameOf(rows, row, reader), rows.detail[row] === 1 ? 'cuda_runtime' : 'cuda_driver');
+    else if (kind === rowKind.overhead) this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'overhead');
   }
 
   #addCollective(rows: GpuRows, row: number, reader: RingReader): void {
@@ -132,12 +168,12 @@ export class GpuEvents {
       end: rows.end[row] as number,
     };
     const before = this.#works.get(number);
-    if (before !== undefined && (before.group !== work.group || before.sequence !== sequence)) this.#addWork(before);
+    if (before !== undefined && (before.group !== work.group || before.sequence !== sequence)) this.#addRan(before);
     if (before === undefined && this.#works.size >= recordingLimits.gpuTracksMax) this.lost++;
     else this.#works.set(number, work);
   }
 
-  #addWork({ op, group, sequence, bytes, track, start: from, end: to }: Work): void {
+  #addRan({ op, group, sequence, bytes, track, start: from, end: to }: Work): void {
     const [start, end] = [Math.round(from * this.#scale), Math.round(to * this.#scale)];
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || !Number.isSafeInteger(sequence) || !Number.isSafeInteger(bytes)) {
       this.lost++;
@@ -181,14 +217,14 @@ export class GpuEvents {
     return track;
   }
 
-  #addKernel(rows: GpuRows, row: number, track: Track | number, reader: RingReader): void {
+  #addKernel(rows: GpuRows, row: number, track: Track | number, reader: RingReader, launched: number): void {
     const numbers = (from: Uint32Array | Uint16Array): string => `[${from[3 * row]},${from[3 * row + 1]},${from[3 * row + 2]}]`;
     const shape = `"grid":${numbers(rows.grid)},"block":${numbers(rows.block)}`;
     const use = `"registers per thread":${rows.registers[row]},"shared memory":${rows.sharedBytes[row]}`;
-    this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'kernel', `{${shape},${use}}`);
+    this.#addSpan(rows, row, track, nameOf(rows, row, reader), 'kernel', `{${shape},${use}}`, 0, launched);
   }
 
-  #addTransfer(rows: GpuRows, row: number, track: Track | number): void {
+  #addTransfer(rows: GpuRows, row: number, track: Track | number, launched: number): void {
     const to = memoryNames[rows.destination[row] as number] ?? 'Unknown';
     const isCopy = rows.kind[row] === rowKind.copy;
     const name = isCopy
@@ -199,28 +235,29 @@ export class GpuEvents {
     // Bytes per ns are GB/s.
     const speed = length > 0 ? Number((bytes / length).toPrecision(4)) : 0;
     const peer = isCopy && rows.peer[row] !== rows.device[row] ? `,"to device":${rows.peer[row]}` : '';
-    this.#addSpan(
-      rows,
-      row,
-      track,
-      name,
-      isCopy ? 'gpu_memcpy' : 'gpu_memset',
-      `{"bytes":${bytes},"memory bandwidth (GB/s)":${speed}${peer}}`,
-    );
+    const signature = `{"bytes":${bytes},"memory bandwidth (GB/s)":${speed}${peer}}`;
+    this.#addSpan(rows, row, track, name, isCopy ? 'gpu_memcpy' : 'gpu_memset', signature, 0, launched);
   }
 
-  /** `signature`: arguments as JSON text; many calls share them. */
-  #addSpan(rows: GpuRows, row: number, track: Track | number, name: string, category: string, signature?: string, sequence = 0): void {
+  /** `signature`: arguments as JSON text; many calls share them. `launched`: RankTime, ns; of what no call launched, its own begin. */
+  #addSpan(
+    rows: GpuRows,
+    row: number,
+    track: Track | number,
+    name: string,
+    category: string,
+    signature?: string,
+    sequence = 0,
+    launched?: number,
+  ): void {
     const start = Math.round((rows.start[row] as number) * this.#scale);
     const end = Math.round((rows.end[row] as number) * this.#scale);
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
       this.lost++;
       return;
     }
-    const kind = rows.kind[row] as number;
-    const launched = kind === rowKind.call ? this.#called(rows, row, start) : this.#launchOf(rows, row, start);
-    const builder = this.#target.builderAt(start, launched);
-    if (isWork(kind)) this.workSeenUntil = Math.max(this.workSeenUntil, launched);
+    const builder = this.#target.builderAt(start, launched ?? start);
+    if (launched !== undefined) this.#workSeenUntil = Math.max(this.#workSeenUntil, launched);
     if (typeof track !== 'number') this.#nameTrack(track, builder);
     const line = typeof track === 'number' ? track : track.number;
     const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
@@ -236,24 +273,7 @@ export class GpuEvents {
       });
     this.#target.added();
   }
-
-  /** Remembers a call; returns its begin. */
-  #called(rows: GpuRows, row: number, start: number): number {
-    const correlation = rows.correlation[row] as number;
-    this.#calls.correlation[correlation & callsMask] = correlation;
-    this.#calls.start[correlation & callsMask] = start;
-    return start;
-  }
-
-  /** Begin of the call that launched this work; where no call is known, its own. */
-  #launchOf(rows: GpuRows, row: number, start: number): number {
-    const correlation = rows.correlation[row] as number;
-    const isKnown = correlation !== 0 && this.#calls.correlation[correlation & callsMask] === correlation;
-    return isKnown ? Math.min(start, this.#calls.start[correlation & callsMask] as number) : start;
-  }
 }
-
-const callsMask = recordingLimits.gpuCallsMax - 1;
 
 const isWork = (kind: number): boolean => kind === rowKind.kernel || kind === rowKind.copy || kind === rowKind.set;
 

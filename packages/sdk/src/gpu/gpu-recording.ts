@@ -26,6 +26,8 @@ export interface GpuRecordingParts {
 
 /** Shared memory: a ring on a disk would be written there again and again. */
 const sharedMemory = '/dev/shm';
+/** Further flushes for calls that did not come with the first. */
+const flushesMore = 2;
 
 export class GpuRecording {
   readonly #parts: GpuRecordingParts;
@@ -51,24 +53,29 @@ export class GpuRecording {
     const reader = this.#reader;
     if (reader === undefined) return;
     try {
-      if (flushes) this.#library?.flush();
-      for (let more = true; more; ) {
-        more = reader.read(this.#rows);
-        if (this.#rows.length === 0) continue;
-        this.#parts.target.catchUp();
-        if (this.#isOn) this.#events.add(this.#rows, reader);
-      }
-      const { dropped, droppedRecords, unknownRecords } = reader.state;
-      const lost = dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost;
-      this.#parts.drained(lost, this.#events.workSeenUntil);
+      this.#read(reader, flushes);
+      // A call may come with the next flush.
+      for (let more = 0; flushes && this.#events.awaitsCalls && more < flushesMore; more++) this.#read(reader, true);
+      this.#tell(reader);
     } catch (error) {
       this.#end(reasonOf(error));
+    }
+  }
+
+  #read(reader: RingReader, flushes: boolean): void {
+    if (flushes) this.#library?.flush();
+    for (let more = true; more; ) {
+      more = reader.read(this.#rows);
+      if (this.#rows.length === 0) continue;
+      this.#parts.target.catchUp();
+      if (this.#isOn) this.#events.add(this.#rows, reader);
     }
   }
 
   /** While it is off, what comes is left out. */
   toggle(on: boolean): void {
     this.drain(true);
+    this.#finish();
     this.#isOn = on;
     if (this.#reader !== undefined) this.#parts.recording(on ? 'now' : 'never');
   }
@@ -77,11 +84,24 @@ export class GpuRecording {
     try {
       this.#library?.stop();
       this.drain();
+      this.#finish();
     } catch (error) {
       this.#end(reasonOf(error));
     }
     this.#reader?.close();
     this.#reader = this.#library = undefined;
+  }
+
+  #finish(): void {
+    if (this.#reader === undefined) return;
+    this.#events.finish(this.#reader);
+    this.#tell(this.#reader);
+  }
+
+  #tell(reader: RingReader): void {
+    const { dropped, droppedRecords, unknownRecords } = reader.state;
+    const lost = dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost;
+    this.#parts.drained(lost, this.#events.workSeenUntil);
   }
 
   #open(): void {

@@ -34,8 +34,10 @@ export const recordingLimits = {
   gpuRingRows: 262_144,
   /** Streams of devices, and threads that call CUDA and record nothing themselves; events on further ones are dropped and counted. */
   gpuTracksMax: 512,
-  /** Calls of CUDA whose begin is remembered for the work that they launched, a power of two: CUDA holds some thousand launches back at most. */
+  /** Calls of CUDA whose begin is remembered for the work that they launched, a power of two: CUDA holds some thousand launches back at most. So much work waits for its call. */
   gpuCallsMax: 65_536,
+  /** Work whose call has not come counts by its own begin once a call has come that began so much later. */
+  gpuCallWaitMs: 2000,
   /** Contexts of CUDA whose device is remembered. */
   gpuContextsMax: 1024,
   /** Tracks of devices are numbered from here on, above all threads and their extra lines. */

@@ -1,0 +1,78 @@
+import { GpuRows, rowKind } from '@ranktrace/gpu';
+import { expect, test } from 'vitest';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { Launches } from './launches.ts';
+
+/** Work by its correlation, that began `start` ns after the epoch. */
+function work(...of: readonly (readonly [correlation: number, start: number])[]): GpuRows {
+  const rows = new GpuRows(of.length);
+  for (const [correlation, start] of of) {
+    const row = rows.length++;
+    rows.kind[row] = rowKind.kernel;
+    rows.correlation[row] = correlation;
+    rows.start[row] = start;
+    rows.grid.set([correlation, 2, 3], 3 * row);
+  }
+  return rows;
+}
+
+function placed(launches: Launches, isOver = false): [correlation: number, launched: number, grid: number][] {
+  const found: [number, number, number][] = [];
+  launches.settle(
+    (rows, row, launched) => found.push([rows.correlation[row] as number, launched, rows.grid[3 * row] as number]),
+    1,
+    isOver,
+  );
+  return found;
+}
+
+const late = 1e6 * recordingLimits.gpuCallWaitMs;
+
+test('work waits for its call, and what came after it does not go before', () => {
+  const launches = new Launches();
+  const rows = work([1, 5000], [2, 6000], [3, 7000], [3, 8000]);
+  for (let row = 0; row < rows.length; row++) expect(launches.launchOf(rows.correlation[row] as number, 5000)).toBeUndefined();
+  for (let row = 0; row < rows.length; row++) expect(launches.wait(rows, row, 40 + row)).toBe(true);
+  launches.called(2, 200);
+  expect(placed(launches)).toEqual([[2, 200, 2]]);
+  expect(launches.seenBefore).toBe(40);
+  launches.called(1, 100);
+  expect(placed(launches)).toEqual([[1, 100, 1]]);
+  expect(launches.seenBefore).toBe(42);
+  // A graph's call launches many kernels.
+  launches.called(3, 300);
+  expect(placed(launches)).toEqual([
+    [3, 300, 3],
+    [3, 300, 3],
+  ]);
+  expect(launches.seenBefore).toBeUndefined();
+});
+
+test('work whose call never comes counts by its own begin once later calls have come, or nothing follows', () => {
+  const launches = new Launches();
+  launches.wait(work([7, 5000]), 0, 0);
+  launches.called(8, 5000 + late);
+  expect(placed(launches)).toEqual([]);
+  launches.called(9, 5001 + late);
+  expect(placed(launches)).toEqual([[7, 5000, 7]]);
+  launches.wait(work([10, 5000 + late]), 0, 0);
+  expect(placed(launches)).toEqual([]);
+  expect(placed(launches, true)).toEqual([[10, 5000 + late, 10]]);
+});
+
+test('work without a correlation waits for nothing, and none begins before its call', () => {
+  const launches = new Launches();
+  expect(launches.launchOf(0, 5000)).toBe(5000);
+  launches.called(4, 6000);
+  expect(launches.launchOf(4, 5000)).toBe(5000);
+});
+
+test('so much work waits, and no more', () => {
+  const launches = new Launches();
+  const rows = work([5, 5000]);
+  for (let count = 0; count < recordingLimits.gpuCallsMax; count++) expect(launches.wait(rows, 0, 0)).toBe(true);
+  expect(launches.wait(rows, 0, 0)).toBe(false);
+  launches.called(5, 100);
+  expect(placed(launches)).toHaveLength(recordingLimits.gpuCallsMax);
+  expect(launches.wait(rows, 0, 0)).toBe(true);
+});
