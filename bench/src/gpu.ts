@@ -155,7 +155,10 @@ async function throughEvents(): Promise<Figure[]> {
       if (builder.full) take();
     };
     const target = { takesLaunches: true, catchUp: () => {}, builderAt: () => builder, trackOf: () => 1, added };
-    new GpuEvents(target, 1).add(rows, { names } as unknown as RingReader);
+    const reader = { names } as unknown as RingReader;
+    const events = new GpuEvents(target, 1);
+    events.add(rows, reader);
+    events.finish(reader);
     take();
     return bytes;
   };
