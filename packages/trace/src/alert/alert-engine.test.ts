@@ -1,6 +1,7 @@
 // The rules on simulated ranks, with step times of noise around a level, and on step times as training runs log them. Over
 // 500 lines: each rule is tested among all the others, on one set of ranks.
 
+import { besideOf } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { contextKeyOf } from '../detect/context-key.ts';
@@ -262,6 +263,32 @@ describe('ranks', () => {
     expect(job.last('resolved').resolution).toBe('the rank came');
     const alone = new Job({ ranks: 3, worldSize: 8 }).run(100);
     expect(alone.run(1000).reported).toEqual([]);
+  });
+
+  it('that load for minutes before they are heard themselves, beside an agent, are not stopped; one of them that never comes is', () => {
+    for (const isRestored of [false, true]) {
+      const job = new Job({ rules: { off: ['hang'] } });
+      for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { isBeside: true, incarnation: besideOf('0001') });
+      if (isRestored) {
+        job.wait(1000);
+        job.engine = AlertEngine.restore(JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState, job.nowMs);
+      }
+      job.wait(300_000);
+      expect(job.reported).toEqual([]);
+      for (const rank of [0, 1, 2]) job.lost.delete(rank);
+      job.wait(55_000);
+      expect(job.reported).toEqual([]);
+      job.wait(10_000);
+      expect(job.kinds()).toEqual(['fired rank_stopped']);
+      expect(job.last()).toMatchObject({ ranks: [3], onsetStep: null });
+      expect(job.last().summary).toBe('nothing was ever heard of rank 3; 3 of 4 ranks go on');
+      job.lost.delete(3);
+      job.wait(1000);
+      expect(job.last('resolved').resolution).toBe('the rank came');
+      job.silent.add(2);
+      job.wait(32_000);
+      expect(job.last().summary).toBe('nothing was heard of rank 2 for 30.0 s; 3 of 4 ranks go on');
+    }
   });
 
   it('that a job which was started again does without are stopped no more', () => {

@@ -11,7 +11,15 @@
 // Invariant: no clock: callers pass the time. Memory is bounded by `alertLimits`, whatever ranks send.
 // Invariant: an engine restored from `state()` continues unchanged, except for steps that only some ranks have reported.
 
-import { type Alert, type AlertRule, type CollectiveReport, type PhaseRole, phaseRoleKey, type Running } from '@ranktrace/protocol';
+import {
+  type Alert,
+  type AlertRule,
+  type CollectiveReport,
+  isBeside,
+  type PhaseRole,
+  phaseRoleKey,
+  type Running,
+} from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
@@ -56,6 +64,8 @@ interface RankState {
   host: string;
   incarnation: string;
   ended: boolean;
+  /** Whether it was heard itself, and not only a recorder beside it: before that it may load for minutes. */
+  hasBegun: boolean;
   lastMs: number;
   clockMs: number;
   dropped: number;
@@ -177,7 +187,7 @@ export class AlertEngine {
   rank(rank: number, fact: RankFact, nowMs: number): void {
     this.#nowMs = nowMs;
     this.#lastBatchMs = nowMs;
-    if (Number.isNaN(this.#firstBatchMs)) this.#firstBatchMs = nowMs;
+    if (Number.isNaN(this.#firstBatchMs) && !fact.isBeside) this.#firstBatchMs = nowMs;
     this.#worldSize = fact.worldSize;
     const known = this.#ranks.get(rank);
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
@@ -192,7 +202,11 @@ export class AlertEngine {
       this.#places.forget(rank);
     }
     const state = this.#ranks.get(rank) as RankState;
-    if (!fact.isBeside) state.lastMs = nowMs;
+    const isFirst = known === undefined || !state.hasBegun;
+    if (!fact.isBeside) {
+      state.lastMs = nowMs;
+      state.hasBegun = true;
+    }
     if (fact.incarnation === state.incarnation) {
       state.host = fact.host;
       if (fact.ended && !state.ended) {
@@ -210,8 +224,7 @@ export class AlertEngine {
       state.missingLost = fact.lost;
     }
     state.missing = fact.missing;
-    if (!fact.isBeside)
-      this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
+    if (!fact.isBeside) this.#stopped.clear(rank, state.ended ? 'the rank ended' : isFirst ? 'the rank came' : 'the rank is back');
   }
 
   /** Takes the end of a step from the rank's batch. */
@@ -296,7 +309,7 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
-      if (!state.ended && rank < this.#worldSize && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+      if (state.hasBegun && !state.ended && rank < this.#worldSize && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         const step = this.#assembly.lastOf(rank);
         const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
         this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, ...steps });
@@ -351,7 +364,7 @@ export class AlertEngine {
     this.#hang.restore(hang, nowMs);
     for (const [name, role] of roles) this.roles.state(`${phaseRoleKey}${name}`, role);
     for (const [rank, { missingLost, ...about }] of ranks) {
-      const state = newRank({ ...about, missing: missingLost }, nowMs);
+      const state = newRank({ ...about, missing: missingLost, isBeside: isBeside(about.incarnation) }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
     }
     this.#lastBatchMs = nowMs;
@@ -369,23 +382,29 @@ export class AlertEngine {
   /** Overdue ranks. If most of a job is missing, only a part of the job is watched, and none is overdue. */
   #absent(): number[] {
     const isDue = this.#nowMs - this.#firstBatchMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
-    if (!isDue || this.#ranks.size >= this.#worldSize || 2 * this.#ranks.size < this.#worldSize) return [];
-    return Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#ranks.has(rank));
+    if (!isDue) return [];
+    const absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#hasBegun(rank));
+    return 2 * absent.length > this.#worldSize ? [] : absent;
+  }
+
+  #hasBegun(rank: number): boolean {
+    return this.#ranks.get(rank)?.hasBegun === true;
   }
 
   /** Ranks with more steps to come. */
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
-    for (const [rank, { ended }] of this.#ranks) if (!ended && !stopped.has(rank)) yield rank;
+    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank)) yield rank;
   }
 
   #isGoing(rank: number): boolean {
-    return this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
+    return this.#hasBegun(rank) && this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
   }
 
   /** A rank's reported age, bounded: no wait began before the first rank was heard. */
   #ageOf(ms: number | undefined): number {
-    return Number.isFinite(ms) ? Math.min(Math.max(0, ms as number), this.#nowMs - this.#firstBatchMs) : 0;
+    if (!Number.isFinite(ms) || Number.isNaN(this.#firstBatchMs)) return 0;
+    return Math.min(Math.max(0, ms as number), this.#nowMs - this.#firstBatchMs);
   }
 
   #isOver(): boolean {
@@ -403,8 +422,8 @@ export class AlertEngine {
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
-    const [gone, absent] = [ranks.filter((rank) => this.#ranks.has(rank)), ranks.filter((rank) => !this.#ranks.has(rank))];
-    const others = [...this.#ranks].filter(([rank, { ended }]) => !ended && !gone.includes(rank)).length;
+    const [gone, absent] = [ranks.filter((rank) => this.#hasBegun(rank)), ranks.filter((rank) => !this.#hasBegun(rank))];
+    const others = [...this.#ranks].filter(([rank, { ended, hasBegun }]) => hasBegun && !ended && !gone.includes(rank)).length;
     const ended = [...this.#ranks.values()].filter((state) => state.ended).length;
     const steps = gone.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
@@ -414,7 +433,7 @@ export class AlertEngine {
     const places = this.#places.texts(ranks, ['was', 'were']);
     const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
-    const all = this.#ranks.size + absent.length;
+    const all = new Set([...this.#ranks.keys(), ...absent]).size;
     const alone = ended === 0 ? 'no rank reports anything' : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
     const rest = others === 0 ? alone : (waits ?? `${others} of ${all} ranks go on`);
     return {
@@ -518,9 +537,13 @@ const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
 const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
-function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSize' | 'clockSamples' | 'lost'>, nowMs: number): RankState {
+function newRank(
+  { host, incarnation, ended, missing, isBeside = false }: Omit<RankFact, 'worldSize' | 'clockSamples' | 'lost'>,
+  nowMs: number,
+): RankState {
   return {
     ...{ host, incarnation, ended },
+    hasBegun: !isBeside,
     lastMs: nowMs,
     clockMs: nowMs,
     dropped: 0,
