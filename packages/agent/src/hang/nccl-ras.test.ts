@@ -1,5 +1,6 @@
 // NCCL's RAS is played by a server of our own, in the format that NCCL's src/ras/client_support.cc writes.
 
+import { getEventListeners } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { agentLimits as limits } from '../model/limits.ts';
@@ -85,6 +86,17 @@ describe('an answer', () => {
   it('that never comes is not waited for', async () => {
     const silent = await serve(() => {});
     await expect(askRas(silent, signal, 200)).rejects.toThrow(/no answer within 0\.2 s/);
+  });
+
+  it('is broken off when the agent ends; and nothing stays on its signal however often it asks', async () => {
+    const ending = new AbortController();
+    const silent = await serve(() => {});
+    for (let turn = 0; turn < 3; turn++) await askRas({ ...address, port: 1 }, ending.signal);
+    expect(getEventListeners(ending.signal, 'abort')).toHaveLength(0);
+    const asked = askRas(silent, ending.signal);
+    ending.abort(new Error('the agent ends'));
+    await expect(asked).rejects.toThrow(/the agent ends/);
+    await expect(askRas(silent, ending.signal)).rejects.toThrow(/the agent ends/);
   });
 
   it('that is cut off is none', async () => {

@@ -52,7 +52,11 @@ function converse({ host, port }: RasAddress, signal: AbortSignal, waitMs: numbe
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
-    const socket = connect({ host, port, signal });
+    // Not by connect's own option, which leaves its listener on the signal: an agent asks for weeks.
+    const socket = connect({ host, port });
+    const abort = (): void => void socket.destroy(signal.reason as Error);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort);
     // Not AbortSignal.any with AbortSignal.timeout: the garbage collector may take such a timeout before it fires (nodejs/node issue 57736).
     const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${waitMs / 1000} s`)), waitMs);
     // An older one refuses the format and would send text: the first line tells.
@@ -65,6 +69,7 @@ function converse({ host, port }: RasAddress, signal: AbortSignal, waitMs: numbe
     socket.once('error', reject);
     socket.once('close', () => {
       clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
       resolve(Buffer.concat(chunks).toString('utf8'));
     });
   });
