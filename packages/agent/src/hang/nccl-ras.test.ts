@@ -91,7 +91,7 @@ describe('an answer', () => {
   it('is broken off when the agent ends; and nothing stays on its signal however often it asks', async () => {
     const ending = new AbortController();
     const silent = await serve(() => {});
-    for (let turn = 0; turn < 3; turn++) await askRas({ ...address, port: 1 }, ending.signal);
+    for (let turn = 0; turn < 3; turn++) await askRas({ host: '127.0.0.1', port: 1 }, ending.signal);
     expect(getEventListeners(ending.signal, 'abort')).toHaveLength(0);
     const asked = askRas(silent, ending.signal);
     ending.abort(new Error('the agent ends'));

@@ -66,11 +66,15 @@ function converse({ host, port }: RasAddress, signal: AbortSignal, waitMs: numbe
       if (length > limits.rasBytesMax) socket.destroy(new Error(`its answer may have ${limits.rasBytesMax} bytes`));
       else chunks.push(chunk);
     });
-    socket.once('error', reject);
+    let failed: Error | undefined;
+    socket.once('error', (error) => {
+      failed = error;
+    });
     socket.once('close', () => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
-      resolve(Buffer.concat(chunks).toString('utf8'));
+      if (failed !== undefined) reject(failed);
+      else resolve(Buffer.concat(chunks).toString('utf8'));
     });
   });
 }
