@@ -219,6 +219,19 @@ test.each(someSeeds([3, 5]))('two faults at once: each is named (seed %i)', (see
   ]);
 });
 
+test.each(someSeeds([0, 1]))('a rank that is slow by its size, and the last in most steps, is one finding (seed %i)', (seed) => {
+  const faults: GpuFault[] = [
+    { kind: 'slow_kernels', rank: 1, amount: 24 },
+    { kind: 'slow_kernels', rank: 0, amount: 40, inStep: (step) => (step * 7919 + seed) % 11 < 2 },
+  ];
+  const { findings = [] } = blameOf(textsOf({ seed, ranks: 2, steps: 24, faults })) ?? {};
+  const ofRank = findings.filter(({ ranks }) => ranks.includes(1));
+  expect(ofRank.map(({ kind, phase }) => [kind, phase])).toEqual([['straggler', 'GPU compute']]);
+  expect(ofRank[0]?.evidence.join('; ')).toMatch(
+    /rank 1 works [\d.]+ ms longer in GPU compute.*; rank 1 works longest in \d+ of \d+ steps/,
+  );
+});
+
 describe('no verdict rests on what is missing', () => {
   test('a rank whose file is absent may have come last: transfers are unknown', () => {
     const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 3, amount: 16 }];

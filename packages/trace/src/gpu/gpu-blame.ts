@@ -163,8 +163,19 @@ function withLeader(blame: Blame, window: BlameWindow): Blame {
       `rank ${rank} works longest in ${leads[leader]} of ${window.steps.length} steps, and ${percent(waited)} of all waiting in collectives is for it`,
     ],
   };
-  const findings = blame.findings.map((finding) => (finding === uneven ? straggler : finding));
+  const findings = onceEach(blame.findings, uneven, straggler);
   return { ...blame, findings, verdict: blame.verdict === 'rotating_imbalance' ? 'straggler' : blame.verdict };
+}
+
+/** `straggler` in the place of `uneven`; where the rank is one already, by its size, both are one finding with the evidence and the larger cost of both. */
+function onceEach(findings: readonly BlameFinding[], uneven: BlameFinding, straggler: BlameFinding): BlameFinding[] {
+  const same = findings.find(
+    ({ kind, ranks, phase }) => kind === 'straggler' && ranks.join() === straggler.ranks.join() && phase === straggler.phase,
+  );
+  if (same === undefined) return findings.map((finding) => (finding === uneven ? straggler : finding));
+  const costly = same.costMsPerStep >= straggler.costMsPerStep ? same : straggler;
+  const both = { ...costly, evidence: [...same.evidence, ...straggler.evidence] };
+  return findings.flatMap((finding) => (finding === same ? both : finding === uneven ? [] : finding));
 }
 
 /** Whether chance does not make one rank of these the longest in so many steps: few steps, or few ranks, prove little unless it stands out of their noise. */
