@@ -198,7 +198,7 @@ export interface ProfilePath {
 export interface ProfileAdvice {
   readonly rule: string;
   readonly ranks: readonly number[];
-  /** The evidence in words: `the data loader takes 33.4 % of the step, over 5 %`. */
+  /** The evidence in words: `the data loader takes 33.4 % of the time, over 5 %`. */
   readonly evidence: string;
   readonly advice: string;
   /** ns per step at most. */

@@ -4,6 +4,8 @@ import { printable } from '@ranktrace/protocol';
 import { ranksText } from '@ranktrace/trace';
 import {
   type Blame,
+  type Compared,
+  comparedIn,
   costText,
   findingCostOf,
   type RankBreakdown,
@@ -90,25 +92,29 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
 }
 
 /** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
-export function blameHeadline(finding: RunFinding): string {
-  const { kind, ranks, phase, costMsPerStep } = finding;
+export function blameHeadline(finding: RunFinding, blame: Pick<RunBlame, 'cutAt' | 'steps'>): string {
+  const { kind, ranks, phase, hostIn, costMsPerStep } = finding;
   const who = ranks.length === 0 ? '' : `: ${ranksText(ranks)}`;
-  const where = phase === undefined ? '' : ` in ${nameInLine(phase, nameChars)}`;
-  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
+  const most = hostIn === undefined ? '' : `, most in ${nameInLine(hostIn, nameChars)}`;
+  const where = phase === undefined ? '' : ` in ${nameInLine(phase, nameChars)}${most}`;
+  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding), comparedIn(blame))}` : ''}`;
 }
 
-function findingLines(finding: RunFinding, { steps: all }: RunBlame, alerts: ReportAlerts): string[] {
-  const lines = [coverText(finding, all), ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
-  return [`  ${blameHeadline(finding)}`, ...lines.map((line) => `    ${line}`)];
+function findingLines(finding: RunFinding, blame: RunBlame, alerts: ReportAlerts): string[] {
+  const compared = comparedIn(blame);
+  const cover = compared === 'recording' ? [] : [coverText(finding, blame.steps, compared)];
+  const lines = [...cover, ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
+  return [`  ${blameHeadline(finding, blame)}`, ...lines.map((line) => `    ${line}`)];
 }
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
 
-function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepRange): string {
-  if (stretches > 1) return `in ${stretches} stretches of ${rangeText(first, last)}`;
-  if (first <= all.first && last >= all.last) return `in all steps, ${first} to ${last}`;
+function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepRange, compared: Compared): string {
+  const range = first === last ? `${compared} ${first}` : `${compared}s ${first} to ${last}`;
+  if (stretches > 1) return `in ${stretches} stretches of ${range}`;
+  if (first <= all.first && last >= all.last) return `in all ${compared}s, ${first} to ${last}`;
   const share = (last - first + 1) / (all.last - all.first + 1);
-  return `in ${rangeText(first, last)}, ${percent(share)} of the run`;
+  return `in ${range}, ${percent(share)} of the run`;
 }
 
 function whatIfLine({ ranks, stepMs, shorter, slowdown }: Blame['whatIf'][number]): string {

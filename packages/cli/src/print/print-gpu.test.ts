@@ -98,15 +98,18 @@ describe('the report of GPUs', () => {
   it('recommends what rules fire for, with evidence, threshold and gain', () => {
     const loader = { rule: 'data_loader', ranks: [0, 1], share: 0.334, threshold: 0.05, saves: 60 * ms, advice: 'load ahead' } as const;
     const busy = { rule: 'low_utilisation', ranks: [1], share: 0.3, threshold: 0.5, saves: undefined, advice: 'larger batch' } as const;
-    expect(
-      formatGpu(summary([rank(0)], { recommendations: [loader, busy] }))
+    const last = (of: GpuRank): string[] =>
+      formatGpu(summary([of], { recommendations: [loader, busy] }))
         .split('\n')
-        .slice(-3),
-    ).toEqual([
+        .slice(-3);
+    const { idle, totals } = rank(0);
+    const step = { step: 1, start: 0, end: 100 * ms, ...totals, idleBy: idle.byCause };
+    expect(last(rank(0, { steps: [step] }))).toEqual([
       'recommended:',
-      '  load ahead (ranks 0, 1: the data loader takes 33.4 % of the step, over 5.0 %; up to 60.0 ms a step)',
+      '  load ahead (ranks 0, 1: the data loader takes 33.4 % of the time, over 5.0 %; up to 60.0 ms a step)',
       '  larger batch (rank 1: the GPU is busy for only 30.0 % of the time, under 50.0 %)',
     ]);
+    expect(last(rank(0))[1]).toContain('over 5.0 %; up to 60.0 ms)');
     expect(formatGpu(summary([rank(0)]))).not.toContain('recommended');
   });
 

@@ -229,11 +229,12 @@ function launchText(ranks: readonly GpuRank[]): string {
   return `; from launch to start ${delay}, longest queue ${formatCount(longest)}${full}`;
 }
 
-/** `recommended: num_workers … (the data loader takes 33.4 % of the step, over 5.0 %; up to 60.1 ms a step)`. */
-function adviceLines({ recommendations }: GpuSummary): string {
+/** `recommended: num_workers … (the data loader takes 33.4 % of the time, over 5.0 %; up to 60.1 ms a step)`. */
+function adviceLines({ recommendations, ranks: all }: GpuSummary): string {
+  const each = all.some(({ steps }) => steps.length > 0) ? ' a step' : '';
   const lines = recommendations.map((recommendation) => {
     const { ranks, saves, advice } = recommendation;
-    const gain = saves === undefined || saves <= 0 ? '' : `; up to ${formatNanos(saves)} a step`;
+    const gain = saves === undefined || saves <= 0 ? '' : `; up to ${formatNanos(saves)}${each}`;
     return `  ${advice} (${ranksText(ranks)}: ${evidenceText(recommendation)}${gain})`;
   });
   return lines.length === 0 ? '' : ['recommended:', ...lines].join('\n');

@@ -41,14 +41,18 @@ export class HeadlineSinks {
 }
 
 /** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording is too short to say. */
-function inShortLine(blame: Pick<RunBlame, 'verdict' | 'findings'>, missing: readonly Finding[], hanging: readonly ViewFinding[]): string {
+function inShortLine(
+  blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>,
+  missing: readonly Finding[],
+  hanging: readonly ViewFinding[],
+): string {
   const lost = missing.map(({ kind, text }): Stated => ({ kind, severity: 'alert', text: `${kind}: ${text}` }));
   const hangs = hanging.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const slow = blame.findings
     .filter(({ kind }) => kind !== 'inconclusive')
     .map((finding): Stated => {
       const isVerdict = finding.kind === 'straggler' || finding.kind === 'cluster_wide' || finding.kind === blame.verdict;
-      return { kind: finding.kind, severity: isVerdict ? 'warning' : 'note', text: blameHeadline(finding) };
+      return { kind: finding.kind, severity: isVerdict ? 'warning' : 'note', text: blameHeadline(finding, blame) };
     });
   const { state, findings } = runStateOf([...lost, ...hangs, ...slow]);
   const [first] = findings;

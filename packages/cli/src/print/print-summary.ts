@@ -21,7 +21,7 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
-type Judged = Pick<RunBlame, 'verdict' | 'findings'>;
+type Judged = Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>;
 
 /**
  * The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. `inShort`: the run in one
@@ -133,8 +133,10 @@ function clockLine(header: TraceHeader): string {
 }
 
 /** Causes of long steps, or why none can be told of several ranks; then losses. Prints "none" only without any. */
-function findingLines(findings: readonly Finding[], { verdict, findings: found }: Judged, ranks: number, alerts: ReportAlerts): string {
-  const slow = [...found.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
+function findingLines(findings: readonly Finding[], judged: Judged, ranks: number, alerts: ReportAlerts): string {
+  const { verdict, findings: found } = judged;
+  const named = found.filter(({ kind }) => kind !== 'inconclusive');
+  const slow = [...named.map((finding) => blameHeadline(finding, judged)), ...aloneLines(alerts)];
   if (verdict === 'inconclusive' && ranks > 1)
     slow.push(...found.filter(({ kind }) => kind === verdict).map(({ kind, evidence }) => printable(`${kind}: ${evidence[0]}`)));
   const missing = findings.flatMap((finding) => {

@@ -7,7 +7,7 @@ import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFin
 import { type BlameFinding, mayBeVerdict } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
-import { costText, findingCostOf } from '../blame/fault-cost.ts';
+import { comparedIn, costText, findingCostOf } from '../blame/fault-cost.ts';
 import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
@@ -268,12 +268,14 @@ function differingTexts(differing: OpenCollective['differing'], op: string, byte
 }
 
 /** The causes of long steps, worst first; each points to the longest single wait for the blamed rank. */
-function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
+function blamed(blame: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
+  const { verdict, findings, steps: all } = blame;
   return findings
     .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
     .map((finding): ViewFinding => {
-      const { kind, ranks, phase, steps, evidence } = finding;
-      const what = blameText[kind](ranksText(ranks), phase === undefined ? '' : ` in ${phase}`);
+      const { kind, ranks, phase, hostIn, steps, evidence } = finding;
+      const where = hostIn === undefined ? phase : `${phase}, most in ${hostIn}`;
+      const what = blameText[kind](ranksText(ranks), where === undefined ? '' : ` in ${where}`);
       const isWhole = steps.first <= all.first && steps.last >= all.last;
       const when = isWhole ? '' : ` from step ${steps.first} to ${steps.last}`;
       const isShared = sharedKinds.has(kind);
@@ -282,7 +284,9 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
       return {
         severity: verdict !== kind && (isShared || !mayBeVerdict(finding)) ? 'note' : 'warning',
         kind,
-        text: [`${what}${when}${finding.costMsPerStep > 0 ? `: ${costText(cost)}` : ''}`, ...evidence.slice(0, 1)].join('. '),
+        text: [`${what}${when}${finding.costMsPerStep > 0 ? `: ${costText(cost, comparedIn(blame))}` : ''}`, ...evidence.slice(0, 1)].join(
+          '. ',
+        ),
         ranks,
         ...(phase === undefined ? {} : { phase }),
         cost,

@@ -32,11 +32,26 @@ export function findingCostOf(finding: FaultCost & { readonly steps: StepRange }
   };
 }
 
+/** What is compared: steps; where the recording has none, windows cut at what repeats, or all of it. */
+export type Compared = 'step' | 'window' | 'recording';
+
+export const comparedIn = ({
+  cutAt,
+  steps,
+}: {
+  readonly cutAt?: string | undefined;
+  readonly steps: { readonly count: number };
+}): Compared => (cutAt === undefined ? 'step' : steps.count > 1 ? 'window' : 'recording');
+
 /** `58.5 ms in each of 600 affected steps: 23.4 ms per step of the run, 27.7 % of it`; `58.5 ms per step, 48.9 % of it` if all are affected. */
-export function costText({ affectedSteps, comparedSteps, nsPerAffectedStep, nsPerStep, shareOfStep }: FindingCost): string {
-  const inAll = `${lengthText(nsPerStep)} per step`;
+export function costText(
+  { affectedSteps, comparedSteps, nsPerAffectedStep, nsPerStep, shareOfStep }: FindingCost,
+  compared: Compared = 'step',
+): string {
+  if (compared === 'recording') return `${lengthText(nsPerStep)}, ${percentText(shareOfStep)} of the recording`;
+  const inAll = `${lengthText(nsPerStep)} per ${compared}`;
   const share = `${percentText(shareOfStep)} of it`;
   if (affectedSteps >= comparedSteps) return `${inAll}, ${share}`;
-  const each = affectedSteps === 1 ? 'in one affected step' : `in each of ${affectedSteps} affected steps`;
+  const each = affectedSteps === 1 ? `in one affected ${compared}` : `in each of ${affectedSteps} affected ${compared}s`;
   return `${lengthText(nsPerAffectedStep)} ${each}: ${inAll} of the run, ${share}`;
 }

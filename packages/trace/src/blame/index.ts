@@ -5,7 +5,7 @@ export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-c
 export type { BlameWindow, StepRange } from './blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './breakdown.ts';
 export { CollectiveParts } from './collective-parts.ts';
-export { costText, findingCostOf } from './fault-cost.ts';
+export { type Compared, comparedIn, costText, findingCostOf } from './fault-cost.ts';
 export { type RunBlame, RunBlameSink, type RunFinding } from './run-blame-sink.ts';
 export { slowOps } from './slow-ops.ts';
 export { StepBlameSink } from './step-blame-sink.ts';

@@ -226,7 +226,7 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
             : kind === 'inconclusive'
               ? finding.evidence
               : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
-    return { ...finding, kind, evidence };
+    return { ...finding, ...(isHost && { hostIn: mostlyIn(about) }), kind, evidence };
   });
   const verdict: Verdict =
     blame.verdict === 'data_loading' ? 'host_bound' : blame.verdict === 'network' ? 'communication_bound' : blame.verdict;
@@ -248,13 +248,15 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
     time: number,
     phase: string | undefined,
     evidence: string[],
+    hostIn?: string,
   ): BlameFinding => {
     const ms = time / steps / nanosPerMs;
-    return { kind, ranks: [rank.rank], phase, costMsPerStep: ms, shareOfStep: time / totals.length, gainMsPerStep: ms, evidence };
+    const cost = { costMsPerStep: ms, shareOfStep: time / totals.length, gainMsPerStep: ms };
+    return { kind, ranks: [rank.rank], phase, ...(hostIn !== undefined && { hostIn }), ...cost, evidence };
   };
   const late = idle.byCause.hostLate + idle.byCause.launch;
   const findings = [
-    finding('host_bound', late, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])]),
+    finding('host_bound', late, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])], mostlyIn([rank])),
     finding('communication_bound', totals.exposed, 'GPU communication', communicationEvidence([rank])),
     finding('copy_bound', totals.copies, copyPhase, copyEvidence([rank])),
   ]
@@ -290,24 +292,42 @@ function busyEvidence(about: readonly GpuRank[], all: readonly GpuRank[]): strin
   ];
 }
 
-/** Where the hosts were while their GPUs waited for them: by phase, with the op that took most of it; outside of phases by op. */
-function hostEvidence(ranks: readonly GpuRank[]): string[] {
-  const all = ranks.reduce((sum, { idle }) => sum + idle.byCause.hostLate, 0);
-  const sums = new Map<string, { time: number; readonly isPhase: boolean; readonly ops: Map<string, number> }>();
+interface HostPlace {
+  time: number;
+  readonly isPhase: boolean;
+  readonly ops: Map<string, number>;
+}
+
+/** Where the hosts were while their GPUs waited for them: by phase, outside of phases by op, '' in none; and the time of all of it. */
+function hostPlaces(ranks: readonly GpuRank[]): { readonly all: number; readonly places: ReadonlyMap<string, HostPlace> } {
+  const places = new Map<string, HostPlace>();
   for (const { cause, phase, op, time } of ranks.flatMap(({ idle }) => idle.places)) {
     if (cause !== 'hostLate') continue;
-    const key = phase || op || 'none of its phases and ops';
-    const sum = sums.get(key) ?? { time: 0, isPhase: phase !== '', ops: new Map<string, number>() };
-    sums.set(key, sum);
+    const key = phase || op;
+    const sum = places.get(key) ?? { time: 0, isPhase: phase !== '', ops: new Map<string, number>() };
+    places.set(key, sum);
     sum.time += time;
     sum.ops.set(op, (sum.ops.get(op) ?? 0) + time);
   }
-  if (all === 0 || sums.size === 0) return [];
-  const most = mostOf(sums, ({ time }) => time, namedMax);
+  return { all: ranks.reduce((sum, { idle }) => sum + idle.byCause.hostLate, 0), places };
+}
+
+/** The place where they were for over half of that time. */
+function mostlyIn(ranks: readonly GpuRank[]): string | undefined {
+  const { all, places } = hostPlaces(ranks);
+  const [[name, { time }] = ['', { time: 0 }]] = mostOf(places, (place) => place.time, 1);
+  return name !== '' && time > all / 2 ? name : undefined;
+}
+
+/** Those places in words, with the op that took most of a phase. */
+function hostEvidence(ranks: readonly GpuRank[]): string[] {
+  const { all, places } = hostPlaces(ranks);
+  if (all === 0 || places.size === 0) return [];
+  const most = mostOf(places, ({ time }) => time, namedMax);
   const named = most.flatMap(([where, { time, isPhase, ops }], place) => {
     if (place > 0 && time < shareNamed * all) return [];
     const [[op = ''] = []] = mostOf(ops, (of) => of, 1);
-    return `${where} (${percent(time / all)} of it${isPhase && op !== '' ? `, most in ${op}` : ''})`;
+    return `${where || 'none of its phases and ops'} (${percent(time / all)} of it${isPhase && op !== '' ? `, most in ${op}` : ''})`;
   });
   return [`while the GPU had nothing to do the host was in ${named.join(' and ')}`];
 }

@@ -1,5 +1,6 @@
 // Device work of one rank, summed up as plain data for reports and pages. Times in ns.
 
+import { phaseRolesOf } from '../steps/phase-role.ts';
 import type { ClusterPath } from './cluster-path.ts';
 import { type CriticalPath, criticalPath } from './critical-path.ts';
 import { type DeviceAnnotation, deviceAnnotations } from './device-annotations.ts';
@@ -159,7 +160,7 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
       streams,
     },
   };
-  return Object.assign(about, { rules: ruleShares(work, about) });
+  return Object.assign(about, { rules: ruleShares(work, phaseRolesOf([process]), about) });
 }
 
 function medianPath(work: RankWork): GpuPath | undefined {

@@ -61,12 +61,16 @@ const rulesOf = (options: GpuJobOptions) => {
   return gpus.summary.recommendations;
 };
 
-test.each([1, 7, 23])('planted in simulated jobs (seed %i): a slow host, with what it costs; slow transfers', (seed) => {
-  const late = rulesOf({ seed, steps: 5, faults: [{ kind: 'late_data', rank: 2, amount: 6 * ms }] }).find(
-    ({ rule }) => rule === 'host_late',
-  );
-  expect(late).toMatchObject({ ranks: [2] });
-  expect(Math.abs((late?.saves ?? 0) / (6 * ms) - 1)).toBeLessThan(0.1);
+test.each([1, 7, 23])('planted in simulated jobs (seed %i): late data, with what it costs; a slow host; slow transfers', (seed) => {
+  const late = rulesOf({ seed, steps: 5, faults: [{ kind: 'late_data', rank: 2, amount: 6 * ms }] });
+  const loader = late.find(({ rule }) => rule === 'data_loader');
+  expect(loader).toMatchObject({ ranks: [2] });
+  expect(Math.abs((loader?.saves ?? 0) / (6 * ms) - 1)).toBeLessThan(0.1);
+  // What is in the data loader is no other work of the host.
+  expect(late.find(({ rule }) => rule === 'host_late')?.ranks ?? []).not.toContain(2);
+  const host = rulesOf({ seed, steps: 5, faults: [{ kind: 'slow_host', rank: 1, amount: 1500 * us }] });
+  expect(host.find(({ rule }) => rule === 'host_late')?.ranks).toContain(1);
+  expect(host.find(({ rule }) => rule === 'data_loader')?.ranks ?? []).not.toContain(1);
   const slow = rulesOf({ seed, faults: [{ kind: 'slow_transfers', amount: 8 }] }).find(({ rule }) => rule === 'communication');
   expect(slow).toMatchObject({ ranks: [0, 1, 2, 3] });
 });

@@ -1,7 +1,8 @@
 // What to change, from measured rules: each with its evidence, its threshold and what it would save. Where no rule fires, there is none.
 //
 //   rule             fires, on the mean of a rank's steps                                        saves
-//   data_loader      the host is in a data loader for over 5 % (TensorBoard plugin)              the time in which the GPU idles meanwhile
+//   data_loader      the host is in a data loader for over 5 % (TensorBoard plugin); without     the time in which the GPU idles meanwhile
+//                    the events of torch's, the GPU idles for over 5 % for a host in phases of data
 //   communication    communication behind no kernel takes over 10 % (TensorBoard plugin)         exposed communication
 //   low_utilisation  kernels run for under 50 %, and it idles for most of the rest (plugin)      unknown
 //   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin)     unknown
@@ -15,6 +16,7 @@
 // The plugin's rules about DataParallel, the backend and the size of the device's memory need facts that merged events do not have.
 
 import { percentText } from '../model/quantity-text.ts';
+import type { PhaseRoles } from '../steps/phase-role.ts';
 import type { RankWork } from './device-work.ts';
 import type { GpuRank } from './gpu-summary.ts';
 import { dataLoaderName, pluginSteps } from './plugin-compatible.ts';
@@ -64,8 +66,8 @@ const advice: Readonly<Record<RecommendationRule, string>> = {
 };
 
 const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> = {
-  data_loader: (share) => `the data loader takes ${share} of the step`,
-  communication: (share) => `communication alone takes ${share} of the step`,
+  data_loader: (share) => `the data loader takes ${share} of the time`,
+  communication: (share) => `communication alone takes ${share} of the time`,
   low_utilisation: (share) => `the GPU is busy for only ${share} of the time`,
   tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
   host_late: (share) => `the GPU waits for its host for ${share} of the time`,
@@ -73,7 +75,7 @@ const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> 
   copies: (share) => `the GPU does nothing but copy for ${share} of the time`,
 };
 
-/** The evidence in words: `the data loader takes 33.4 % of the step, over 5.0 %`. */
+/** The evidence in words: `the data loader takes 33.4 % of the time, over 5.0 %`. */
 export function evidenceText({ rule, share, threshold }: Pick<Recommendation, 'rule' | 'share' | 'threshold'>): string {
   const limit = threshold === 0 ? '' : `, ${rule === 'low_utilisation' ? 'under' : 'over'} ${percentText(threshold)}`;
   return `${evidence[rule](percentText(share))}${limit}`;
@@ -84,8 +86,12 @@ export type RuleShares = Readonly<Record<RecommendationRule, { readonly share: n
 
 type Measured = Pick<GpuRank, 'devices' | 'idle' | 'kernels' | 'steps' | 'stepsLeftOut' | 'totals'>;
 
-/** The shares of all rules on one rank. */
-export function ruleShares(work: RankWork, { devices, idle, kernels, steps, stepsLeftOut, totals }: Measured): RuleShares {
+/** The shares of all rules on one rank. `roles`: those of its phases. */
+export function ruleShares(
+  work: RankWork,
+  roles: PhaseRoles,
+  { devices, idle, kernels, steps, stepsLeftOut, totals }: Measured,
+): RuleShares {
   const hasLoader = work.names.matching(dataLoaderName).includes(1);
   const plugin = pluginSteps(work, hasLoader ? 'dataLoader' : 'communication');
   const length = plugin.reduce((sum, step) => sum + step.length, 0);
@@ -94,7 +100,7 @@ export function ruleShares(work: RankWork, { devices, idle, kernels, steps, step
   const count = Math.max(1, steps.length + stepsLeftOut);
   const late = idle.places.filter(({ cause }) => cause === 'hostLate');
   const inLoader = late
-    .filter(({ phase, op }) => dataLoaderName.test(phase) || dataLoaderName.test(op))
+    .filter(({ phase, op }) => dataLoaderName.test(phase) || dataLoaderName.test(op) || (phase !== '' && roles.of(phase) === 'data'))
     .reduce((sum, { time }) => sum + time, 0);
   const outside = Math.max(0, idle.byCause.hostLate - inLoader);
   const ofTotal = (time: number): number => (totals.length > 0 ? time / totals.length : 0);
@@ -103,7 +109,7 @@ export function ruleShares(work: RankWork, { devices, idle, kernels, steps, step
   const isIdle = ofTotal(totals.idle) >= (1 - utilisation) / 2;
   const noCores = kernels.tensorCores === 0 && kernels.total > 0;
   return {
-    data_loader: { share: shareOf('dataLoader'), saves: inLoader / count },
+    data_loader: { share: hasLoader ? shareOf('dataLoader') : ofTotal(inLoader), saves: inLoader / count },
     communication: { share: shareOf('communication'), saves: totals.exposed / count },
     low_utilisation: { share: isIdle ? utilisation : 1, saves: undefined },
     tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
