@@ -33,7 +33,12 @@ const spool = (): string => join(directory, 'spool');
 /** Ranks wait half way for this file. */
 const restarted = (): string => join(directory, 'restarted');
 
-function startRank(rank: number, worldSize: number, environment: Record<string, string>): StartedCommand {
+function startRank(
+  rank: number,
+  worldSize: number,
+  environment: Record<string, string>,
+  line: readonly string[] = ['-I', 'test/programs/python_rank.py'],
+): StartedCommand {
   const env = {
     ...process.env,
     RANK: `${rank}`,
@@ -45,7 +50,7 @@ function startRank(rank: number, worldSize: number, environment: Record<string, 
     STEPS: `${steps}`,
     ...environment,
   };
-  return startProgram(process.env.PYTHON_BIN ?? 'python3', ['-I', 'test/programs/python_rank.py'], {
+  return startProgram(process.env.PYTHON_BIN ?? 'python3', line, {
     cwd: repository,
     env,
     ownGroup: false,
@@ -123,6 +128,32 @@ test('a killed rank shows its open span, and its next life ships what it left', 
   // 40 and 10 steps; then data and layer, which ended, and forward, which did not.
   expect(stdout).toContain(`1 of 1 ranks in 2 lives on 1 host, ${50 * eventsPerStep + 3} events`);
   expect(stdout).toContain('stopped without saying goodbye');
+});
+
+test.each([
+  ['a placed rank', {}],
+  ['a program that no launcher placed', { RANK: '', WORLD_SIZE: '' }],
+])('a program with a profile of its own is the same under python -m ranktrace: %s', async (_, environment) => {
+  const port = await freePort();
+  await serve(port);
+  const env = { RANKTRACE_URL: `ws://127.0.0.1:${port}`, PYTHONPATH: join(repository, 'clients/python'), ...environment };
+  const { code, stderr } = await startRank(0, 1, env, ['-m', 'ranktrace', 'test/programs/python_rank.py']).ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  await expectWhole(1, []);
+  const { stdout } = await runLine(['report', out(), '--run', run]);
+  expect(stdout).toMatch(/^steps: 400, /m);
+  const odd = await startRank(0, 1, { ...env, STEPS: '3', PROFILE: '{"run": "another", "batch": 1}' }, [
+    '-m',
+    'ranktrace',
+    'test/programs/python_rank.py',
+  ]).ended;
+  expect(odd.code).toBe(1);
+  const named = await startRank(0, 1, { ...env, STEPS: '3', PROFILE: '{"run": "another"}' }, [
+    '-m',
+    'ranktrace',
+    'test/programs/python_rank.py',
+  ]).ended;
+  expect(named).toMatchObject({ code: 0, stderr: expect.stringContaining("profile()'s run count for nothing") });
 });
 
 test('wrong options are one line before the program runs; nothing later raises', async () => {

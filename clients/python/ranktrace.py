@@ -412,6 +412,8 @@ class Profile:
         self._loader_workers = 0
         self._sender = None
         self._epoch = 0
+        self._into = self  # the profile that takes what the program says
+        self._is_whole = False  # it records a whole program, under `python -m ranktrace`
 
     # The life of a recording
 
@@ -422,6 +424,9 @@ class Profile:
         """
         global _running
         _settle_awaited()
+        if _running is not None and _running._is_whole and self._sender is None:
+            self._join(_running)
+            return self
         if _running is not None or self._sender is not None:
             _notice("another profile runs in this process, or this one ran before: this one records nothing")
             return self
@@ -445,9 +450,23 @@ class Profile:
         self._sender.start()
         return self
 
+    def _join(self, whole):
+        """The program's own profile under `python -m ranktrace`: what it says is part of the recording of the whole program."""
+        other = [name for name in self._given if name != "phase_roles" and getattr(self._options, name, None) != getattr(whole._options, name, None)]
+        if other:
+            _notice(f"python -m ranktrace records this program already, so profile()'s {', '.join(other)} count for nothing: set them as variables")
+        self._into, self._sender = whole, False
+        whole._counts_steps = True
+        if whole._step is None:
+            whole._step = (0, _now())
+        for name, role in self._options.phase_roles.items():
+            self.add_metadata(f"phase_role.{name}", role)
+        whole._facts.extend(self._facts)
+
     def stop(self):
         """Ends the recording and waits for the last batches, at most `exit_deadline_ms`."""
         global _running
+        self._into = self
         if _running is self:
             _running = None
         for key, (_, profile, _) in list(_pending.items()):
@@ -469,8 +488,8 @@ class Profile:
 
     def step(self, number=None):
         """The current training step ends here, and the next begins. `number`: of the step that ends, where steps do not count up by one."""
-        self._counts_steps = True
-        self._end_step(number)
+        self._into._counts_steps = True
+        self._into._end_step(number)
 
     def _end_step(self, number=None):
         end = _now()
@@ -505,16 +524,17 @@ class Profile:
 
     def counter(self, name, value, unit=""):
         """A value that changes over time, such as the loss. Convert tensors yourself: reading one waits for its device."""
-        self._point(name, value, "" if unit is None else unit, None)
+        self._into._point(name, value, "" if unit is None else unit, None)
 
     def instant(self, name, args=None):
         """A point in time."""
-        self._point(name, 0.0, None, args)
+        self._into._point(name, 0.0, None, args)
 
     def add_metadata(self, key, value):
         """A fact about this rank."""
-        if len(self._facts) < _ROWS_MAX:
-            self._facts.append((_text(key), _text(value)))
+        facts = self._into._facts
+        if len(facts) < _ROWS_MAX:
+            facts.append((_text(key), _text(value)))
 
     def context(self, batch_size=None, **facts):
         """Facts about what trains, such as `batch_size`, from which reports compute samples per second."""
@@ -732,7 +752,9 @@ def _begin_awaited(group):
         if group is not None and group[0] == 0 and awaited.is_apart:
             _notice(f'this program trained before it started its ranks: they are the run "{awaited.run}"')
         try:
-            begun = Profile(**given).start(begins_step=False, epoch=None if batch is None else batch[0])
+            begun = Profile(**given)
+            begun._is_whole = True
+            begun.start(begins_step=False, epoch=None if batch is None else batch[0])
             if batch is not None and _running is begun:
                 _add_first_batch(begun, *batch)
         except Exception as error:
@@ -3498,6 +3520,7 @@ def _main(arguments):
     _instrument_when_loaded()
     about = recording._options
     if about.is_placed and about.is_run_named:
+        recording._is_whole = True
         recording.start(begins_step=False)
     else:
         _await(_Awaited(options, about.run, about.is_placed, about.is_run_named))

@@ -1,6 +1,7 @@
 """A rank that trains with Python: STEPS steps of "data", "forward" and an all-reduce. At KILL_AT it kills itself inside of "forward".
-Half way it waits for the file UNTIL, if that is named."""
+Half way it waits for the file UNTIL, if that is named. PROFILE: the profile's options, as JSON."""
 
+import json
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ import ranktrace
 
 steps, kill_at = int(os.environ["STEPS"]), int(os.environ.get("KILL_AT", "-1"))
 until = os.environ.get("UNTIL")
-with ranktrace.profile() as prof:
+with ranktrace.profile(**json.loads(os.environ.get("PROFILE", "{}"))) as prof:
     prof.context(batch_size=32)
     for number in range(steps):
         while until and number == steps // 2 and not os.path.exists(until):
