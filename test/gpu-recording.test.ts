@@ -28,7 +28,7 @@ beforeEach((context) => {
   onTestFinished(() => rmSync(folder, { recursive: true }));
 });
 
-const train = (ranks: number, environment: Record<string, string> = {}) =>
+const train = (ranks: number, environment: Record<string, string> = {}, ofSteps = steps) =>
   runCommand(
     [
       'run',
@@ -42,7 +42,7 @@ const train = (ranks: number, environment: Record<string, string> = {}) =>
       process.execPath,
       'test/programs/gpu-training.mjs',
       fake,
-      `${steps}`,
+      `${ofSteps}`,
     ],
     { RANKTRACE_CUPTI_LIBRARY: fake, ...environment },
   );
@@ -113,6 +113,19 @@ test.each([
   const { stdout: report } = await runLine(['report', folder, '--run', 'gpu', '--json']);
   const { gpu } = JSON.parse(report) as { gpu: { ranks: { steps: { step: number }[] }[] } };
   expect(gpu.ranks.map((rank) => rank.steps.map(({ step }) => step))).toEqual([[31, 32, 33, 34, 35]]);
+});
+
+test('steps around a launch whose records were dropped count in no figure of GPUs', async () => {
+  const [dropped, last] = [150, 299];
+  // Two launches a step.
+  const trained = await train(1, { FAKE_CUPTI_DROP: `${2 * dropped}` }, last + 1);
+  expect(trained, trained.stderr).toMatchObject({ code: 0 });
+  const { stdout } = await runLine(['report', folder, '--run', 'gpu', '--json']);
+  const report = JSON.parse(stdout) as { findings: { kind: string; text: string }[]; gpu: { ranks: { steps: { step: number }[] }[] } };
+  const [whole = []] = report.gpu.ranks.map((rank) => rank.steps.map(({ step }) => step));
+  for (const step of [1, 20, last - 20, last - 1]) expect(whole).toContain(step);
+  for (const step of [dropped - 1, dropped, dropped + 1]) expect(whole).not.toContain(step);
+  expect(report.findings.map(({ kind }) => kind)).toContain('data_loss');
 });
 
 test('kernels that no schedule asks for come with an alert: those of the steps before it and of those after', async () => {

@@ -14,6 +14,7 @@
 //     repeat COUNT       the next record, so many times, each 10 ns later
 //
 //   FAKE_CUPTI_REFUSE   subscribe:CODE, enable:CODE: that call returns the code
+//   FAKE_CUPTI_DROP     the number of the launch whose records are dropped
 //   FAKE_CUPTI_OLD      built without what old ones lack: cuptiActivityRegisterTimestampCallback, so that its clock is 1 s ahead of the monotonic one, and the choice
 //                       of single calls
 //
@@ -201,8 +202,10 @@ static uint32_t correlations;
 
 /* A call of this thread at `time`, and what it made a device do: a kernel, a copy or a set, whose `correlation` lies at `place` of its record. */
 static void add_launched(uint64_t time, uint64_t end, const void *work, size_t bytes, size_t place) {
+  static int made;
+  const char *lost = getenv("FAKE_CUPTI_DROP");
   pthread_mutex_lock(&lock);
-  if (launches < sizeof launched / sizeof *launched && is_subscribed) {
+  if (launches < sizeof launched / sizeof *launched && is_subscribed && (lost == NULL || ++made != atoi(lost))) {
     uint32_t correlation = ++correlations;
     launched[launches].call = (struct cupti_call){.kind = CUPTI_KIND_DRIVER, .callback = 307, .start = time, .end = time + 2000, .thread = (uint32_t)gettid(), .correlation = correlation};
     launched[launches].end = end;

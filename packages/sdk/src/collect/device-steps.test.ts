@@ -13,6 +13,21 @@ const turn = fc.record({
   pulled: fc.option(fc.nat(8), { freq: 8 }),
 });
 
+test('takes back steps whose window is over, of which work was lost', () => {
+  const stretches = new DeviceStretches();
+  stretches.hold(-1);
+  stretches.record(0);
+  for (const first of [10, 20, 30]) {
+    stretches.send(first);
+    stretches.hold(first + 4);
+  }
+  stretches.stop(22);
+  stretches.record(40);
+  stretches.send(38);
+  stretches.hold(44);
+  expect(stretches.text).toBe('[[10,14],[20,22],[40,44]]');
+});
+
 test('tells exactly the steps that were recorded and sent whole, in order and apart', () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: steps, maxLength: steps }), (turns) => {

@@ -37,9 +37,11 @@ export class DeviceStretches {
     this.#open();
   }
 
-  /** It is recorded no more; `lastStep` has ended. */
+  /** It is recorded no more, or some was lost: `lastStep` is the last of which all has come. */
   stop(lastStep: number): void {
     this.#close(lastStep);
+    const whole = this.#stretches.map(([first, last]) => [first, Math.min(last ?? lastStep, lastStep)] as DeviceSteps[number]);
+    this.#stretches = whole.filter(([first, last]) => first <= (last as number));
     this.#recordedFrom = Number.POSITIVE_INFINITY;
   }
 

@@ -73,7 +73,8 @@ export class GpuEvents {
   /** Events that found no track, or no communicator. */
   lost = 0;
   readonly #launches = new Launches();
-  #workSeenUntil = Number.NEGATIVE_INFINITY;
+  /** By number of a call's name: whether it makes a device do something. */
+  readonly #isLaunch = new Map<number, boolean>();
 
   /** `ring`: which one of the rank's rings it reads, 0, 1, …: each has tracks of its own. */
   constructor(target: EventTarget, scale: number, ring = 0) {
@@ -82,18 +83,18 @@ export class GpuEvents {
     this.#firstTrack = recordingLimits.gpuLineBase + ring * recordingLimits.gpuTracksMax;
   }
 
-  /** The latest launch of a device's work that has come; RankTime, ns. Devices report in the order of their work, but late. */
+  /** All work of launches before has come; RankTime, ns. */
   get workSeenUntil(): number {
-    return this.#launches.seenBefore ?? this.#workSeenUntil;
+    return this.#launches.seenUntil;
   }
 
   /** Whether work waits for the call that launched it. */
   get awaitsCalls(): boolean {
-    return this.#launches.seenBefore !== undefined;
+    return this.#launches.isWaiting;
   }
 
   add(rows: GpuRows, reader: RingReader): void {
-    if (this.#target.takesLaunches) this.#readCalls(rows);
+    if (this.#target.takesLaunches) this.#readCalls(rows, reader);
     for (let row = 0; row < rows.length; row++) {
       const kind = rows.kind[row] as number;
       if (kind === rowKind.collective) this.#addCollective(rows, row, reader);
@@ -110,10 +111,16 @@ export class GpuEvents {
     this.#works.clear();
   }
 
-  #readCalls(rows: GpuRows): void {
+  #readCalls(rows: GpuRows, reader: RingReader): void {
     for (let row = 0; row < rows.length; row++) {
-      if (rows.kind[row] === rowKind.call)
-        this.#launches.called(rows.correlation[row] as number, (rows.start[row] as number) * this.#scale);
+      if (rows.kind[row] !== rowKind.call) continue;
+      const name = rows.name[row] as number;
+      let launches = this.#isLaunch.get(name);
+      if (launches === undefined) {
+        launches = launchCall.test(nameOf(rows, row, reader));
+        this.#isLaunch.set(name, launches);
+      }
+      this.#launches.called(rows.correlation[row] as number, (rows.start[row] as number) * this.#scale, launches);
     }
   }
 
@@ -121,7 +128,7 @@ export class GpuEvents {
     const start = (rows.start[row] as number) * this.#scale;
     const known = this.#target.takesLaunches && !Number.isNaN(start);
     const launched = known ? this.#launches.launchOf(rows.correlation[row] as number, start) : start;
-    if (launched === undefined && this.#launches.wait(rows, row, this.#workSeenUntil)) return;
+    if (launched === undefined && this.#launches.wait(rows, row)) return;
     this.#addRow(rows, row, reader, launched ?? start);
   }
 
@@ -257,7 +264,6 @@ export class GpuEvents {
       return;
     }
     const builder = this.#target.builderAt(start, launched ?? start);
-    if (launched !== undefined) this.#workSeenUntil = Math.max(this.#workSeenUntil, launched);
     if (typeof track !== 'number') this.#nameTrack(track, builder);
     const line = typeof track === 'number' ? track : track.number;
     const at = builder.appendSpan(start, Math.max(0, end - start), line, builder.string(name), builder.string(category), 0, 0, 0);
@@ -274,6 +280,9 @@ export class GpuEvents {
     this.#target.added();
   }
 }
+
+/** Calls that make a device do something, one way or the other. */
+const launchCall = /^(?:cuda|cu)(?:GraphLaunch|Launch(?!Host)|Memcpy|Memset)/;
 
 const isWork = (kind: number): boolean => kind === rowKind.kernel || kind === rowKind.copy || kind === rowKind.set;
 

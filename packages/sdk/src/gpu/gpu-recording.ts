@@ -20,7 +20,7 @@ export interface GpuRecordingParts {
   readonly notice: (line: string) => void;
   /** Recording begins now, or began with the process; or it ends. */
   readonly recording: (from: 'now' | 'begin' | 'never') => void;
-  /** After each reading: events lost since the begin, and the latest launch of a device's work (RankTime, ns; −∞: none yet). */
+  /** After each reading: events lost since the begin, and up to which launch all work has come (RankTime, ns; −∞: none yet). */
   readonly drained: (lost: number, workSeenUntil: number) => void;
 }
 
@@ -36,6 +36,7 @@ export class GpuRecording {
   #library: GpuLibrary | undefined;
   #reader: RingReader | undefined;
   #isOn = true;
+  #lostWork = 0;
 
   /** Loads the library and starts it; it may take a second. */
   constructor(parts: GpuRecordingParts) {
@@ -100,8 +101,11 @@ export class GpuRecording {
 
   #tell(reader: RingReader): void {
     const { dropped, droppedRecords, unknownRecords } = reader.state;
-    const lost = dropped + droppedRecords + unknownRecords + reader.malformed + this.#events.lost;
-    this.#parts.drained(lost, this.#events.workSeenUntil);
+    const lostWork = dropped + droppedRecords + reader.malformed + this.#events.lost;
+    // Steps around it are not whole. Records of kinds that are not known are no work.
+    if (lostWork > this.#lostWork && this.#isOn) for (const from of ['never', 'now'] as const) this.#parts.recording(from);
+    this.#lostWork = lostWork;
+    this.#parts.drained(lostWork + unknownRecords, this.#events.workSeenUntil);
   }
 
   #open(): void {

@@ -1,5 +1,5 @@
 import { GpuRows, rowKind } from '@ranktrace/gpu';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { Launches } from './launches.ts';
 
@@ -32,30 +32,29 @@ test('work waits for its call, and what came after it does not go before', () =>
   const launches = new Launches();
   const rows = work([1, 5000], [2, 6000], [3, 7000], [3, 8000]);
   for (let row = 0; row < rows.length; row++) expect(launches.launchOf(rows.correlation[row] as number, 5000)).toBeUndefined();
-  for (let row = 0; row < rows.length; row++) expect(launches.wait(rows, row, 40 + row)).toBe(true);
-  launches.called(2, 200);
+  for (let row = 0; row < rows.length; row++) expect(launches.wait(rows, row)).toBe(true);
+  launches.called(2, 200, true);
   expect(placed(launches)).toEqual([[2, 200, 2]]);
-  expect(launches.seenBefore).toBe(40);
-  launches.called(1, 100);
+  launches.called(1, 100, true);
   expect(placed(launches)).toEqual([[1, 100, 1]]);
-  expect(launches.seenBefore).toBe(42);
+  expect(launches.isWaiting).toBe(true);
   // A graph's call launches many kernels.
-  launches.called(3, 300);
+  launches.called(3, 300, true);
   expect(placed(launches)).toEqual([
     [3, 300, 3],
     [3, 300, 3],
   ]);
-  expect(launches.seenBefore).toBeUndefined();
+  expect(launches.isWaiting).toBe(false);
 });
 
 test('work whose call never comes counts by its own begin once later calls have come, or nothing follows', () => {
   const launches = new Launches();
-  launches.wait(work([7, 5000]), 0, 0);
-  launches.called(8, 5000 + late);
+  launches.wait(work([7, 5000]), 0);
+  launches.called(8, 5000 + late, true);
   expect(placed(launches)).toEqual([]);
-  launches.called(9, 5001 + late);
+  launches.called(9, 5001 + late, true);
   expect(placed(launches)).toEqual([[7, 5000, 7]]);
-  launches.wait(work([10, 5000 + late]), 0, 0);
+  launches.wait(work([10, 5000 + late]), 0);
   expect(placed(launches)).toEqual([]);
   expect(placed(launches, true)).toEqual([[10, 5000 + late, 10]]);
 });
@@ -63,16 +62,66 @@ test('work whose call never comes counts by its own begin once later calls have 
 test('work without a correlation waits for nothing, and none begins before its call', () => {
   const launches = new Launches();
   expect(launches.launchOf(0, 5000)).toBe(5000);
-  launches.called(4, 6000);
+  launches.called(4, 6000, true);
   expect(launches.launchOf(4, 5000)).toBe(5000);
 });
 
 test('so much work waits, and no more', () => {
   const launches = new Launches();
   const rows = work([5, 5000]);
-  for (let count = 0; count < recordingLimits.gpuCallsMax; count++) expect(launches.wait(rows, 0, 0)).toBe(true);
-  expect(launches.wait(rows, 0, 0)).toBe(false);
-  launches.called(5, 100);
+  for (let count = 0; count < recordingLimits.gpuCallsMax; count++) expect(launches.wait(rows, 0)).toBe(true);
+  expect(launches.wait(rows, 0)).toBe(false);
+  launches.called(5, 100, true);
   expect(placed(launches)).toHaveLength(recordingLimits.gpuCallsMax);
-  expect(launches.wait(rows, 0, 0)).toBe(true);
+  expect(launches.wait(rows, 0)).toBe(true);
+});
+
+describe('work is seen', () => {
+  const behind = 1e6 * recordingLimits.gpuCallsLateMs;
+  /** Far enough apart that calls of other threads have come. */
+  const at = (call: number): number => 1e9 + 2 * behind * call;
+  const made = (...calls: readonly number[]): Launches => {
+    const launches = new Launches();
+    for (const call of calls) launches.called(call, at(call), true);
+    return launches;
+  };
+
+  test('up to the oldest launch of which none has come, whatever came of later ones', () => {
+    const launches = made(1, 2, 3);
+    expect(launches.seenUntil).toBe(at(1));
+    // Another stream is done earlier.
+    launches.launchOf(3, at(4));
+    expect(launches.seenUntil).toBe(at(1));
+    launches.launchOf(1, at(4));
+    expect(launches.seenUntil).toBe(at(2));
+    launches.launchOf(2, at(4));
+    expect(launches.seenUntil).toBe(at(3) - behind);
+    // A wait for the device launches nothing.
+    launches.called(4, at(4), false);
+    expect(launches.seenUntil).toBe(at(4) - behind);
+  });
+
+  test('no further than before work whose call has not come', () => {
+    const launches = made(1);
+    launches.launchOf(1, at(1));
+    launches.wait(work([2, at(2)]), 0);
+    launches.called(3, at(3), false);
+    expect(launches.seenUntil).toBe(at(1) - behind);
+    launches.called(2, at(2), true);
+    placed(launches);
+    expect(launches.seenUntil).toBe(at(3) - behind);
+  });
+
+  test('past launches that never do anything, as into a graph that is captured', () => {
+    const launches = made(1);
+    launches.called(2, at(1) + late + 1, false);
+    expect(launches.seenUntil).toBe(at(1) + late + 1 - behind);
+  });
+
+  test('not at all before a call has come; and past launches that are no longer remembered', () => {
+    expect(new Launches().seenUntil).toBe(Number.NEGATIVE_INFINITY);
+    const launches = made(1);
+    for (let call = 2; call < recordingLimits.gpuCallsMax + 3; call++) launches.called(call, at(1) + call, true);
+    expect(launches.seenUntil).toBe(at(1) + recordingLimits.gpuCallsMax + 2 - behind);
+  });
 });

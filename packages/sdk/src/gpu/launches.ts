@@ -1,49 +1,79 @@
 // Which call launched which work. CUPTI hands over what devices did before the calls that made them do it: most calls come with the same flush, those of graphs
-// one or two later. So work waits for its call.
+// one or two later. So work waits for its call. And work of one stream may come long after that of another which was launched later.
 //
-//   ring   k1 k2 k3 │ c1 c2 ║ k4 │ c3 c4          k3 waits until c3 has come
+//   ring    k1 k2 k4 │ c1 c2 c3 ║ c4 k3         k4 waits for c4; until k3 has come, work is seen up to the begin of c3
 //
-// Invariant: waiting work is in the order in which it came.
+// Invariant: waiting work is in the order in which it came, and launches are in the order of their calls.
 
 import { GpuRows } from '@ranktrace/gpu';
 import { recordingLimits } from '../model/recording-limits.ts';
 
-const callsMask = recordingLimits.gpuCallsMax - 1;
+const { gpuCallsMax } = recordingLimits;
+const callsMask = gpuCallsMax - 1;
+const [waitNs, lateNs] = [1e6 * recordingLimits.gpuCallWaitMs, 1e6 * recordingLimits.gpuCallsLateMs];
 
 export class Launches {
-  /** The last calls, by the low bits of their correlation: that, and their begin; RankTime, ns. */
-  readonly #correlation = new Uint32Array(recordingLimits.gpuCallsMax);
-  readonly #start = new Float64Array(recordingLimits.gpuCallsMax);
+  /** The last calls, by the low bits of their correlation: that, their begin (RankTime, ns), and whether work of theirs has come. */
+  readonly #correlation = new Uint32Array(gpuCallsMax);
+  readonly #start = new Float64Array(gpuCallsMax);
+  readonly #hasWorked = new Uint8Array(gpuCallsMax);
   #newest = Number.NEGATIVE_INFINITY;
+  /** Correlations of the last launches; those before `#from` have worked, or never will. */
+  readonly #launched = new Uint32Array(gpuCallsMax);
+  #from = 0;
+  #until = 0;
   /** Made when the first work waits. */
   #waiting: GpuRows | undefined;
-  /** Of each waiting row, the latest launch whose work had come before. */
+  /** Of each waiting row, `seenUntil` when it came. */
   readonly #seenBefore: number[] = [];
 
-  /** The latest launch whose work had come before the oldest that waits; undefined: none waits. */
-  get seenBefore(): number | undefined {
-    return this.#seenBefore[0];
+  get isWaiting(): boolean {
+    return this.#seenBefore.length > 0;
   }
 
-  called(correlation: number, start: number): void {
-    this.#correlation[correlation & callsMask] = correlation;
-    this.#start[correlation & callsMask] = start;
+  /** All work of launches that began before has come; RankTime, ns; −∞: no call has come. Calls of other threads may come a little later. */
+  get seenUntil(): number {
+    let oldest = Number.POSITIVE_INFINITY;
+    for (; this.#from < this.#until; this.#from++) {
+      const correlation = this.#launched[this.#from & callsMask] as number;
+      const slot = correlation & callsMask;
+      const start = this.#start[slot] as number;
+      // A launch into a graph that is captured does nothing.
+      const isOver = this.#correlation[slot] !== correlation || this.#hasWorked[slot] === 1 || start + waitNs < this.#newest;
+      if (isOver) continue;
+      oldest = start;
+      break;
+    }
+    return Math.min(oldest, this.#newest - lateNs, this.#seenBefore[0] ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** `launches`: whether it makes a device do something. */
+  called(correlation: number, start: number, launches: boolean): void {
+    const slot = correlation & callsMask;
+    this.#correlation[slot] = correlation;
+    this.#start[slot] = start;
+    this.#hasWorked[slot] = 0;
     this.#newest = Math.max(this.#newest, start);
+    if (!launches) return;
+    this.#launched[this.#until++ & callsMask] = correlation;
+    this.#from = Math.max(this.#from, this.#until - gpuCallsMax);
   }
 
-  /** Begin of the call that launched this work; undefined: it has not come. Work without a correlation has no call. */
+  /** Begin of the call that launched this work, which has come; undefined: the call has not. Work without a correlation has no call. */
   launchOf(correlation: number, start: number): number | undefined {
     if (correlation === 0) return start;
-    const isKnown = this.#correlation[correlation & callsMask] === correlation;
-    return isKnown ? Math.min(start, this.#start[correlation & callsMask] as number) : undefined;
+    const slot = correlation & callsMask;
+    if (this.#correlation[slot] !== correlation) return undefined;
+    this.#hasWorked[slot] = 1;
+    return Math.min(start, this.#start[slot] as number);
   }
 
   /** Lets work wait for its call. False: there is no room. */
-  wait(rows: GpuRows, row: number, seenBefore: number): boolean {
-    this.#waiting ??= new GpuRows(recordingLimits.gpuCallsMax);
+  wait(rows: GpuRows, row: number): boolean {
+    this.#waiting ??= new GpuRows(gpuCallsMax);
     if (this.#waiting.length === this.#waiting.capacity) return false;
+    this.#seenBefore.push(this.#seenBefore[0] ?? this.seenUntil);
     this.#waiting.copy(this.#waiting.length++, rows, row);
-    this.#seenBefore.push(seenBefore);
     return true;
   }
 
@@ -58,8 +88,7 @@ export class Launches {
     for (let row = 0; row < rows.length; row++) {
       const start = (rows.start[row] as number) * scale;
       const launched = this.launchOf(rows.correlation[row] as number, start);
-      const isLate = isOver || start + 1e6 * recordingLimits.gpuCallWaitMs < this.#newest;
-      if (launched !== undefined || isLate) place(rows, row, launched ?? start);
+      if (launched !== undefined || isOver || start + waitNs < this.#newest) place(rows, row, launched ?? start);
       else {
         if (kept < row) rows.copy(kept, rows, row);
         this.#seenBefore[kept++] = this.#seenBefore[row] as number;

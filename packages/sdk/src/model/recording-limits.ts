@@ -38,6 +38,8 @@ export const recordingLimits = {
   gpuCallsMax: 65_536,
   /** Work whose call has not come counts by its own begin once a call has come that began so much later. */
   gpuCallWaitMs: 2000,
+  /** Calls of one thread may come so much later than those of another: two flushes of the library, and some more. */
+  gpuCallsLateMs: 500,
   /** Contexts of CUDA whose device is remembered. */
   gpuContextsMax: 1024,
   /** Tracks of devices are numbered from here on, above all threads and their extra lines. */
