@@ -128,34 +128,51 @@ test('steps around a launch whose records were dropped count in no figure of GPU
   expect(report.findings.map(({ kind }) => kind)).toContain('data_loss');
 });
 
-test('kernels that no schedule asks for come with an alert: those of the steps before it and of those after', async () => {
-  await using aggregator = await startAggregator({ out: folder });
-  const ranks = await startRanks(2, ['test/programs/gpu-training.mjs', fake, '100000'], {
-    RANKTRACE_CUPTI_LIBRARY: fake,
-    RANKTRACE_URL: aggregator.address.replace('http', 'ws'),
-    RANKTRACE_RUN: 'gpu',
-    RANKTRACE_SPOOL_DIRECTORY: join(folder, 'spool'),
-    RANKTRACE_SCHEDULE: 'wait=100000000,warmup=1,active=1',
-    // One rank may be far ahead of the other.
-    RANKTRACE_FLIGHT_RECORDER_STEPS: '1000',
-  });
-  onTestFinished(async () => {
-    for (const { child } of ranks) child.kill('SIGKILL');
-    await Promise.all(ranks.map(({ ended }) => ended));
-  });
-  const newest = (): number => Math.min(...[0, 1].map((rank) => aggregator.steps('gpu', rank).at(-1)?.step ?? -1));
-  while (newest() < 200) await wait(50);
-  // As an alert asks.
-  const [fromStep, toStep] = [newest() - 20, newest() - 11];
-  const captured = await aggregator.captureSteps('gpu', { pull: { fromStep, toStep }, steps: 10 });
-  expect(captured).toMatchObject({ ranks: [0, 1], notes: [] });
-  const { stdout } = await runLine(['table', captured.path, '--json']);
-  const rows = JSON.parse(stdout) as { key: string; count: number }[];
-  // Two ranks, ten steps before and ten after.
-  for (const key of ['forward', 'BatchMatMul', 'void gemm<float>', 'void relu<float>']) {
-    expect(rows.find((row) => row.key === key)).toMatchObject({ key, count: 2 * (10 + 10) });
-  }
+test('kernels whose calls CUPTI never hands over are there all the same, and one line says so', async () => {
+  const trained = await train(1, { FAKE_CUPTI_NO_CALLS: '1' }, 300);
+  expect(trained, trained.stderr).toMatchObject({ code: 0 });
+  expect(trained.stderr.match(/kernels come without the calls that launched them: start the profile before/g)).toHaveLength(1);
+  const { stdout } = await runLine(['report', folder, '--run', 'gpu']);
+  expect(stdout).toContain('nothing was lost');
+  expect(stdout).toMatch(/gemm<float> +300 /);
 });
+
+test.each([
+  ['at once', '0.02'],
+  // Some thirty steps after the one that launched them.
+  ['late', '300'],
+])(
+  'kernels that no schedule asks for come with an alert: those of the steps before it and of those after, where the device works %s',
+  async (_, queueMs) => {
+    await using aggregator = await startAggregator({ out: folder });
+    const ranks = await startRanks(2, ['test/programs/gpu-training.mjs', fake, '100000'], {
+      RANKTRACE_CUPTI_LIBRARY: fake,
+      RANKTRACE_URL: aggregator.address.replace('http', 'ws'),
+      RANKTRACE_RUN: 'gpu',
+      RANKTRACE_SPOOL_DIRECTORY: join(folder, 'spool'),
+      RANKTRACE_SCHEDULE: 'wait=100000000,warmup=1,active=1',
+      QUEUE_MS: queueMs,
+      // One rank may be far ahead of the other.
+      RANKTRACE_FLIGHT_RECORDER_STEPS: '1000',
+    });
+    onTestFinished(async () => {
+      for (const { child } of ranks) child.kill('SIGKILL');
+      await Promise.all(ranks.map(({ ended }) => ended));
+    });
+    const newest = (): number => Math.min(...[0, 1].map((rank) => aggregator.steps('gpu', rank).at(-1)?.step ?? -1));
+    while (newest() < 200) await wait(50);
+    // As an alert asks.
+    const [fromStep, toStep] = [newest() - 20, newest() - 11];
+    const captured = await aggregator.captureSteps('gpu', { pull: { fromStep, toStep }, steps: 10 });
+    expect(captured).toMatchObject({ ranks: [0, 1], notes: [] });
+    const { stdout } = await runLine(['table', captured.path, '--json']);
+    const rows = JSON.parse(stdout) as { key: string; count: number }[];
+    // Two ranks, ten steps before and ten after.
+    for (const key of ['forward', 'BatchMatMul', 'void gemm<float>', 'void relu<float>']) {
+      expect(rows.find((row) => row.key === key)).toMatchObject({ key, count: 2 * (10 + 10) });
+    }
+  },
+);
 
 test.each([
   ['switched off', { RANKTRACE_GPU: '0' }, /no kernels are recorded: RANKTRACE_GPU=0/],

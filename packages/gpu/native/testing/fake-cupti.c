@@ -14,6 +14,7 @@
 //     repeat COUNT       the next record, so many times, each 10 ns later
 //
 //   FAKE_CUPTI_REFUSE   subscribe:CODE, enable:CODE: that call returns the code
+//   FAKE_CUPTI_NO_CALLS calls that were made live are not handed over
 //   FAKE_CUPTI_DROP     the number of the launch whose records are dropped
 //   FAKE_CUPTI_OLD      built without what old ones lack: cuptiActivityRegisterTimestampCallback, so that its clock is 1 s ahead of the monotonic one, and the choice
 //                       of single calls
@@ -253,7 +254,7 @@ static void put_launched(int is_all) {
     static uint8_t record[216];
     memcpy(record, &launched[at].call, sizeof launched[at].call);
     int is_due = is_all || launched[at].call.correlation % 8 != 0 || launched[at].has_worked == 2;
-    if (!launched[at].is_told && is_due) put(record, bytes_of(CUPTI_KIND_DRIVER));
+    if (!launched[at].is_told && is_due && getenv("FAKE_CUPTI_NO_CALLS") == NULL) put(record, bytes_of(CUPTI_KIND_DRIVER));
     launched[at].is_told |= is_due;
     if (!launched[at].is_told || !launched[at].has_worked) launched[left++] = launched[at];
   }

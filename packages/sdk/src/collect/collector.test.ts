@@ -297,6 +297,8 @@ describe('detail that is held back', () => {
 
 describe('steps that are asked for by number', () => {
   /** A training thread whose schedule records nothing, `perStep` spans of 1 ms in each of its steps, 2 ms apart. */
+  const seenUntil = (time: number) => ({ seenUntil: time, busyFrom: Number.POSITIVE_INFINITY });
+
   class Training {
     readonly rig: Rig;
     readonly recorder: Recorder;
@@ -331,7 +333,7 @@ describe('steps that are asked for by number', () => {
       const builder = this.rig.collector.builderAt(launched + ms * 1e6, launched);
       builder.appendSpan(launched + ms * 1e6, 1000, 77, builder.string(`of step ${step}`), 0, 0, 0, 0);
       this.rig.collector.added();
-      this.rig.collector.deviceSeenUntil = launched;
+      this.rig.collector.device = seenUntil(launched);
     }
 
     /** Names of what devices did, as far as it was sent. */
@@ -381,17 +383,31 @@ describe('steps that are asked for by number', () => {
       training.runTo(20);
       const { rig } = training;
       // A device that has reported nothing yet may work in these steps for the first time.
-      rig.collector.deviceSeenUntil = Number.NEGATIVE_INFINITY;
+      rig.collector.device = seenUntil(Number.NEGATIVE_INFINITY);
       rig.collector.record(22, 25);
       training.runTo(27);
       rig.tick(20);
       expect(training.answers()).toEqual([]);
       expect(rig.collector.awaitsDevice).toBe(true);
-      if (comes) rig.collector.deviceSeenUntil = 1e15;
+      if (comes) rig.collector.device = seenUntil(1e15);
       rig.tick(comes ? 20 : recordingLimits.deviceWaitMs);
       expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
       expect(rig.collector.awaitsDevice).toBe(false);
     }
+  });
+
+  test('are answered for later while launched work is known to run', () => {
+    const training = new Training();
+    training.runTo(20);
+    const { rig } = training;
+    rig.collector.device = { seenUntil: 0, busyFrom: 0 };
+    rig.collector.record(22, 25);
+    training.runTo(27);
+    rig.tick(20);
+    rig.tick(recordingLimits.deviceWaitMs);
+    expect(training.answers()).toEqual([]);
+    rig.tick(recordingLimits.deviceBusyMsMax);
+    expect(training.answers()).toHaveLength(1);
   });
 
   test('have all work of devices that was launched in them, and no other, however late it comes', () => {

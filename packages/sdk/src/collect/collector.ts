@@ -31,7 +31,7 @@ import { type AttachedThread, captureWords, type Session } from '../record/sessi
 import type { Shipper } from '../ship/shipper.ts';
 import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { ClockRows } from './clock-rows.ts';
-import { DeviceStretches } from './device-steps.ts';
+import { type DeviceProgress, DeviceStretches } from './device-steps.ts';
 import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
 import { RecordedThreads, ringBatches } from './recorded-threads.ts';
 import type { Builders, ReadAction, RingDrain } from './ring-drain.ts';
@@ -85,8 +85,8 @@ export class Collector {
   #hasLateDetail = false;
   /** Events of devices that were lost on their way here. */
   deviceLost = 0;
-  /** The latest launch of a device's work that has come; RankTime, ns; −∞: none yet; undefined: no device is recorded. */
-  deviceSeenUntil: number | undefined;
+  /** How far a device has come; undefined: none is recorded. */
+  device: DeviceProgress | undefined;
   readonly #deviceSteps = new DeviceStretches();
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
@@ -243,7 +243,7 @@ export class Collector {
       this.#send(body, recorded, since, false);
     }
     // It may lack work that devices had not reported yet: steps before the last launch that they did are whole.
-    const seen = this.#parts.flightRecorderSteps > 0 ? (this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY) : Number.NEGATIVE_INFINITY;
+    const seen = this.#parts.flightRecorderSteps > 0 ? (this.device?.seenUntil ?? Number.NEGATIVE_INFINITY) : Number.NEGATIVE_INFINITY;
     const whole = steps.filter(({ start, end }) => end <= seen && this.#flightRecorder.between(start, end).complete);
     const [first, last] = [whole[0], whole.at(-1)];
     if (first === undefined || last === undefined) return;
@@ -281,7 +281,7 @@ export class Collector {
       }
       if (!isOver || (!last && this.#isDeviceBehind(request))) continue;
       // Devices may have reported more of it since.
-      if (request.held !== undefined && this.deviceSeenUntil !== undefined) {
+      if (request.held !== undefined && this.device !== undefined) {
         this.flush();
         this.#sendHeld(request.held);
       }
@@ -294,13 +294,14 @@ export class Collector {
     return answers;
   }
 
-  /** Whether work of a request's steps may still come from a device; after `deviceWaitMs` the device has nothing to do. */
+  /** Whether work of a request's steps may still come from a device; if none is known to run, after `deviceWaitMs` the device has nothing to do. */
   #isDeviceBehind(request: StepRequest): boolean {
-    if (this.deviceSeenUntil === undefined) return false;
+    if (this.device === undefined) return false;
+    const { seenUntil, busyFrom } = this.device;
     const nowMs = this.#now() / 1e6;
     request.overMs ??= nowMs;
     const end = this.#recentSteps.findLast(({ step }) => step <= request.toStep)?.end ?? Number.NEGATIVE_INFINITY;
-    return this.deviceSeenUntil < end && nowMs - request.overMs < recordingLimits.deviceWaitMs;
+    return seenUntil < end && nowMs - request.overMs < (busyFrom < end ? recordingLimits.deviceBusyMsMax : recordingLimits.deviceWaitMs);
   }
 
   #answer(captured: Captured): void {
@@ -323,7 +324,7 @@ export class Collector {
 
   /** The last step all of whose work devices have reported: later work has come. What ended before the oldest step that is remembered has been reported by now. */
   get #lastSeenStep(): number {
-    const [steps, seen] = [this.#recentSteps, this.deviceSeenUntil ?? Number.NEGATIVE_INFINITY];
+    const [steps, seen] = [this.#recentSteps, this.device?.seenUntil ?? Number.NEGATIVE_INFINITY];
     return steps.findLast(({ end }) => end <= seen)?.step ?? (steps[0]?.step ?? 0) - 1;
   }
 

@@ -10,6 +10,14 @@
 
 import { type DeviceSteps, limits } from '@ranktrace/protocol';
 
+/** How far a device has come; RankTimes, ns. */
+export interface DeviceProgress {
+  /** All work of launches that began before has come; −∞: none has. */
+  readonly seenUntil: number;
+  /** Begin of the oldest launch of which no work has come; ∞: none. */
+  readonly busyFrom: number;
+}
+
 export class DeviceStretches {
   #stretches: DeviceSteps = [];
   /** The first step whose work was recorded whole; infinite: none is recorded. */

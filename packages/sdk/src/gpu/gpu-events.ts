@@ -88,6 +88,16 @@ export class GpuEvents {
     return this.#launches.seenUntil;
   }
 
+  /** Begin of the oldest launch of which no work has come; RankTime, ns; ∞: none. */
+  get busyFrom(): number {
+    return this.#launches.busyFrom;
+  }
+
+  /** Whether work comes, and none of the calls that launched it. */
+  get lacksCalls(): boolean {
+    return this.#launches.lacksCalls;
+  }
+
   /** Whether work waits for the call that launched it. */
   get awaitsCalls(): boolean {
     return this.#launches.isWaiting;

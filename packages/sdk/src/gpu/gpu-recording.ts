@@ -5,6 +5,7 @@
 import { accessSync, constants, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type GpuLibrary, GpuRows, loadGpuLibrary, RingReader } from '@ranktrace/gpu';
+import type { DeviceProgress } from '../collect/device-steps.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { reasonOf } from '../process/guarded.ts';
 import { type EventTarget, GpuEvents } from './gpu-events.ts';
@@ -20,14 +21,17 @@ export interface GpuRecordingParts {
   readonly notice: (line: string) => void;
   /** Recording begins now, or began with the process; or it ends. */
   readonly recording: (from: 'now' | 'begin' | 'never') => void;
-  /** After each reading: events lost since the begin, and up to which launch all work has come (RankTime, ns; −∞: none yet). */
-  readonly drained: (lost: number, workSeenUntil: number) => void;
+  /** After each reading: events lost since the begin, and how far the device has come. */
+  readonly drained: (lost: number, progress: DeviceProgress) => void;
 }
 
 /** Shared memory: a ring on a disk would be written there again and again. */
 const sharedMemory = '/dev/shm';
+const beforeWork = "start the profile before the program's first work on a GPU, or the program with ranktrace run --gpu";
 /** Further flushes for calls that did not come with the first. */
 const flushesMore = 2;
+/** Each flush takes CUPTI's time, and is recorded as overhead. */
+const flushIntervalMs = 100;
 
 export class GpuRecording {
   readonly #parts: GpuRecordingParts;
@@ -37,6 +41,8 @@ export class GpuRecording {
   #reader: RingReader | undefined;
   #isOn = true;
   #lostWork = 0;
+  #flushedMs = Number.NEGATIVE_INFINITY;
+  #hasSaidCalls = false;
 
   /** Loads the library and starts it; it may take a second. */
   constructor(parts: GpuRecordingParts) {
@@ -49,14 +55,25 @@ export class GpuRecording {
     }
   }
 
-  /** Adds what has come. `flushes`: also what the device has finished and not reported yet. */
+  /** Adds what has come. `flushes`: now and then also what the device has finished and not reported yet. */
   drain(flushes = false): void {
+    const isDue = flushes && performance.now() - this.#flushedMs >= flushIntervalMs;
+    this.#guarded((reader) => this.#read(reader, isDue));
+  }
+
+  /** Adds all that the device has finished. */
+  drainFinished(): void {
+    this.#guarded((reader) => {
+      this.#read(reader, true);
+      for (let more = 0; this.#events.awaitsCalls && more < flushesMore; more++) this.#read(reader, true);
+    });
+  }
+
+  #guarded(read: (reader: RingReader) => void): void {
     const reader = this.#reader;
     if (reader === undefined) return;
     try {
-      this.#read(reader, flushes);
-      // A call may come with the next flush.
-      for (let more = 0; flushes && this.#events.awaitsCalls && more < flushesMore; more++) this.#read(reader, true);
+      read(reader);
       this.#tell(reader);
     } catch (error) {
       this.#end(reasonOf(error));
@@ -64,7 +81,10 @@ export class GpuRecording {
   }
 
   #read(reader: RingReader, flushes: boolean): void {
-    if (flushes) this.#library?.flush();
+    if (flushes) {
+      this.#library?.flush();
+      this.#flushedMs = performance.now();
+    }
     for (let more = true; more; ) {
       more = reader.read(this.#rows);
       if (this.#rows.length === 0) continue;
@@ -75,7 +95,7 @@ export class GpuRecording {
 
   /** While it is off, what comes is left out. */
   toggle(on: boolean): void {
-    this.drain(true);
+    this.drainFinished();
     this.#finish();
     this.#isOn = on;
     if (this.#reader !== undefined) this.#parts.recording(on ? 'now' : 'never');
@@ -105,7 +125,11 @@ export class GpuRecording {
     // Steps around it are not whole. Records of kinds that are not known are no work.
     if (lostWork > this.#lostWork && this.#isOn) for (const from of ['never', 'now'] as const) this.#parts.recording(from);
     this.#lostWork = lostWork;
-    this.#parts.drained(lostWork + unknownRecords, this.#events.workSeenUntil);
+    if (this.#events.lacksCalls && !this.#hasSaidCalls) {
+      this.#hasSaidCalls = true;
+      this.#parts.notice(`kernels come without the calls that launched them: ${beforeWork}`);
+    }
+    this.#parts.drained(lostWork + unknownRecords, { seenUntil: this.#events.workSeenUntil, busyFrom: this.#events.busyFrom });
   }
 
   #open(): void {

@@ -59,6 +59,25 @@ test('work whose call never comes counts by its own begin once later calls have 
   expect(placed(launches, true)).toEqual([[10, 5000 + late, 10]]);
 });
 
+test('where no call ever comes, no work waits after a while, until one does', () => {
+  const launches = new Launches();
+  const rows = work([1, 5000], [2, 6000 + late]);
+  expect(launches.launchOf(1, 5000)).toBeUndefined();
+  launches.wait(rows, 0);
+  expect(placed(launches)).toEqual([]);
+  expect(launches.launchOf(2, 6000 + late)).toBeUndefined();
+  launches.wait(rows, 1);
+  expect(placed(launches)).toEqual([
+    [1, 5000, 1],
+    [2, 6000 + late, 2],
+  ]);
+  expect(launches.lacksCalls).toBe(true);
+  expect(launches.launchOf(3, 7000 + late)).toBe(7000 + late);
+  launches.called(9, 8000 + late, true);
+  expect(launches.lacksCalls).toBe(false);
+  expect(launches.launchOf(4, 9000 + late)).toBeUndefined();
+});
+
 test('work without a correlation waits for nothing, and none begins before its call', () => {
   const launches = new Launches();
   expect(launches.launchOf(0, 5000)).toBe(5000);
@@ -114,8 +133,11 @@ describe('work is seen', () => {
 
   test('past launches that never do anything, as into a graph that is captured', () => {
     const launches = made(1);
-    launches.called(2, at(1) + late + 1, false);
-    expect(launches.seenUntil).toBe(at(1) + late + 1 - behind);
+    const then = at(1) + 1e6 * recordingLimits.gpuLaunchWaitMs + 1;
+    launches.called(2, then - 1, false);
+    expect([launches.seenUntil, launches.busyFrom]).toEqual([at(1), at(1)]);
+    launches.called(3, then, false);
+    expect([launches.seenUntil, launches.busyFrom]).toEqual([then - behind, Number.POSITIVE_INFINITY]);
   });
 
   test('not at all before a call has come; and past launches that are no longer remembered', () => {

@@ -11,13 +11,18 @@ import { recordingLimits } from '../model/recording-limits.ts';
 const { gpuCallsMax } = recordingLimits;
 const callsMask = gpuCallsMax - 1;
 const [waitNs, lateNs] = [1e6 * recordingLimits.gpuCallWaitMs, 1e6 * recordingLimits.gpuCallsLateMs];
+const launchNs = 1e6 * recordingLimits.gpuLaunchWaitMs;
 
 export class Launches {
   /** The last calls, by the low bits of their correlation: that, their begin (RankTime, ns), and whether work of theirs has come. */
   readonly #correlation = new Uint32Array(gpuCallsMax);
   readonly #start = new Float64Array(gpuCallsMax);
   readonly #hasWorked = new Uint8Array(gpuCallsMax);
+  /** Latest begins of a call, and of work; RankTime, ns. */
   #newest = Number.NEGATIVE_INFINITY;
+  #newestWork = Number.NEGATIVE_INFINITY;
+  /** Work has come, and its time for any call is over: none waits any more, until one comes. */
+  lacksCalls = false;
   /** Correlations of the last launches; those before `#from` have worked, or never will. */
   readonly #launched = new Uint32Array(gpuCallsMax);
   #from = 0;
@@ -31,20 +36,22 @@ export class Launches {
     return this.#seenBefore.length > 0;
   }
 
-  /** All work of launches that began before has come; RankTime, ns; −∞: no call has come. Calls of other threads may come a little later. */
-  get seenUntil(): number {
-    let oldest = Number.POSITIVE_INFINITY;
+  /** Begin of the oldest launch of which no work has come; RankTime, ns; ∞: none. */
+  get busyFrom(): number {
     for (; this.#from < this.#until; this.#from++) {
       const correlation = this.#launched[this.#from & callsMask] as number;
       const slot = correlation & callsMask;
       const start = this.#start[slot] as number;
       // A launch into a graph that is captured does nothing.
-      const isOver = this.#correlation[slot] !== correlation || this.#hasWorked[slot] === 1 || start + waitNs < this.#newest;
-      if (isOver) continue;
-      oldest = start;
-      break;
+      const isOver = this.#correlation[slot] !== correlation || this.#hasWorked[slot] === 1 || start + launchNs < this.#newest;
+      if (!isOver) return start;
     }
-    return Math.min(oldest, this.#newest - lateNs, this.#seenBefore[0] ?? Number.POSITIVE_INFINITY);
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** All work of launches that began before has come; RankTime, ns; −∞: no call has come. Calls of other threads may come a little later. */
+  get seenUntil(): number {
+    return Math.min(this.busyFrom, this.#newest - lateNs, this.#seenBefore[0] ?? Number.POSITIVE_INFINITY);
   }
 
   /** `launches`: whether it makes a device do something. */
@@ -54,6 +61,7 @@ export class Launches {
     this.#start[slot] = start;
     this.#hasWorked[slot] = 0;
     this.#newest = Math.max(this.#newest, start);
+    this.lacksCalls = false;
     if (!launches) return;
     this.#launched[this.#until++ & callsMask] = correlation;
     this.#from = Math.max(this.#from, this.#until - gpuCallsMax);
@@ -61,7 +69,8 @@ export class Launches {
 
   /** Begin of the call that launched this work, which has come; undefined: the call has not. Work without a correlation has no call. */
   launchOf(correlation: number, start: number): number | undefined {
-    if (correlation === 0) return start;
+    this.#newestWork = Math.max(this.#newestWork, start);
+    if (correlation === 0 || this.lacksCalls) return start;
     const slot = correlation & callsMask;
     if (this.#correlation[slot] !== correlation) return undefined;
     this.#hasWorked[slot] = 1;
@@ -78,12 +87,13 @@ export class Launches {
   }
 
   /**
-   * Hands over the work whose call has come; also that whose call never will, for calls have come that began long after it (`isOver`: all the rest), which
-   * counts by its own begin. `scale`: from the ring's times to RankTime.
+   * Hands over the work whose call has come; also that whose call never will, for calls have come that began long after it, or none ever did (`isOver`: all the
+   * rest), which counts by its own begin. `scale`: from the ring's times to RankTime.
    */
   settle(place: (rows: GpuRows, row: number, launched: number) => void, scale: number, isOver = false): void {
     const rows = this.#waiting;
     if (rows === undefined || rows.length === 0) return;
+    this.lacksCalls = this.#newest === Number.NEGATIVE_INFINITY && (rows.start[0] as number) * scale + waitNs < this.#newestWork;
     let kept = 0;
     for (let row = 0; row < rows.length; row++) {
       const start = (rows.start[row] as number) * scale;

@@ -38,6 +38,8 @@ export const recordingLimits = {
   gpuCallsMax: 65_536,
   /** Work whose call has not come counts by its own begin once a call has come that began so much later. */
   gpuCallWaitMs: 2000,
+  /** A launch of which no work has come by so much later does nothing, as one into a graph that is captured. */
+  gpuLaunchWaitMs: 5000,
   /** Calls of one thread may come so much later than those of another: two flushes of the library, and some more. */
   gpuCallsLateMs: 500,
   /** Contexts of CUDA whose device is remembered. */
@@ -68,6 +70,8 @@ export const recordingLimits = {
   drainIntervalMs: 20,
   /** An answer to a request for steps waits this long at most for a device to report work after them. */
   deviceWaitMs: 1000,
+  /** The same while work that they launched is known to run still. The service waits for 5 s. */
+  deviceBusyMsMax: 4000,
   /** Reads of the rings that may fail one after another; then recording ends. */
   drainsFailedMax: 500,
   /** A rank with nothing to send sends an empty batch this often, so that a quiet rank differs from a dead one. */

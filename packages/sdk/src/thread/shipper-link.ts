@@ -11,6 +11,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from '../collect/flight-recorder.ts';
+import { announceLibrary } from '../gpu/announce-library.ts';
 import { SdkError } from '../model/errors.ts';
 import { guarded, reasonOf, say } from '../process/guarded.ts';
 import {
@@ -143,6 +144,7 @@ function startWorker(start: ShipperStart): Worker {
     const why = 'its threads need one clock, and in Deno each has its own';
     throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
   }
+  if (start.options.kernels) announceLibrary();
   const url = workerUrl();
   const about = { workerData: start, name: 'ranktrace-shipper' };
   try {

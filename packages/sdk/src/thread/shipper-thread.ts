@@ -7,6 +7,7 @@
 import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
 import { Collector } from '../collect/collector.ts';
+import type { DeviceProgress } from '../collect/device-steps.ts';
 import { GpuRecording } from '../gpu/gpu-recording.ts';
 import { hostClock } from '../model/host-clock.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -98,7 +99,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
       return sampling.toggleDevices(message.on);
     }
     if (message.type === 'results') {
-      gpu?.drain(true);
+      gpu?.drainFinished();
       collector.catchUp();
       sampling.sampleHost(collector.resultsEnd);
       return answer(message, collector);
@@ -131,9 +132,9 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   // Nobody waits for this: it may take a second.
   if (options.kernels) {
     const parts = { epochNs: session.epochNs, scale: nsPerMs / 1e6, incarnation: session.id, spoolFolder: options.spoolDirectory };
-    const drained = (lost: number, workSeenUntil: number): void => {
+    const drained = (lost: number, progress: DeviceProgress): void => {
       collector.deviceLost = lost;
-      collector.deviceSeenUntil = workSeenUntil;
+      collector.device = progress;
     };
     const recording = (from: 'now' | 'begin' | 'never') => collector.recordDevices(from);
     gpu = new GpuRecording({ ...parts, target: collector, notice, recording, drained });

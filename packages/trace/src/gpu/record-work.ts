@@ -10,9 +10,9 @@
 
 import { deviceStepsKey, isBeside, readDeviceSteps } from '@ranktrace/protocol';
 import { argumentOf } from '../model/event-arguments.ts';
+import { runtimeCategories } from '../model/kineto-categories.ts';
 import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
-import { runtimeCategories } from '../torch/kineto-categories.ts';
 import { isOfFile } from '../torch/kineto-source.ts';
 import { hostKind, RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';

@@ -5,12 +5,16 @@ import { expect, it } from 'vitest';
 import type { BatchSource } from '../model/batch-source.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import { gpuJob } from '../testing/gpu-job.ts';
+import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { mergeRun } from './merge-run.ts';
 import { mergeSteps, type StepsSource } from './merge-steps.ts';
 
 /** Every call to the sink, one line each. */
 class Lines implements TraceSink {
   readonly events: { readonly rank: number; readonly step: number | undefined; readonly start: number; readonly line: string }[] = [];
+  /** Calls of a device's driver, and what they launched. */
+  readonly launches: { readonly rank: number; readonly isCall: boolean; readonly correlation: unknown; readonly start: number }[] = [];
   readonly lanes: TraceLane[] = [];
   ranks = 0;
   ended = false;
@@ -24,10 +28,14 @@ class Lines implements TraceSink {
     this.lanes.push(lane);
   }
 
-  event({ lane, kind, state, name, start, length, step }: TraceEvent): void {
+  event({ lane, kind, state, name, start, length, step, category, arguments: given }: TraceEvent): void {
     expect(this.lanes).toContain(lane);
     const { rank } = lane.process;
     const line = `${rank} ${lane.name} ${state} ${kind} ${name} ${start} +${length}`;
+    const correlation = given?.get('correlation');
+    const isCall = category === 'cuda_runtime';
+    if (isCall || (correlation !== undefined && /^(?:kernel|gpu_)/.test(category)))
+      this.launches.push({ rank, isCall, correlation, start });
     this.events.push({ rank, step: kind === 'step' ? step : undefined, start, line });
   }
 
@@ -73,6 +81,38 @@ it('gives each rank its own steps, as the whole run has them, and nothing else',
   expect(part.events.map(({ line }) => line)).toEqual(inside.map(({ line }) => line));
   expect(part.events.length).toBeGreaterThan(8 * 4 * 3);
   expect([part.ranks, part.ended]).toEqual([8, true]);
+});
+
+it('has all work of devices that these steps launched, however late it runs, and none that others launched', () => {
+  const { files } = gpuJob({ ranks: 2, steps: 8, seed: 3, faults: [{ kind: 'slow_kernels', rank: 0, amount: 40 }] });
+  const sources = sourcesOfKineto(files.map(({ text }) => tableOfKineto(text)));
+  const whole = new Lines();
+  for (const _ of mergeRun(sources, whole));
+  const part = new Lines();
+  // As if the host's steps began and ended in the midst of its device's work.
+  const halves = sources.map((source) => {
+    const steps = wanted(source, 3, 4);
+    const [{ from = 0, until = 0 } = {}] = steps.windows;
+    const cut = { from: rankTime(Math.round(from + (until - from) / 3)), until: rankTime(Math.round(from + (until - from) / 2)) };
+    return { ...steps, began: from, windows: steps.windows.map((one) => ({ ...one, ...cut })) };
+  });
+  for (const _ of mergeSteps(halves, part));
+  let early = 0;
+  for (const [rank, { windows, began }] of halves.entries()) {
+    const ahead = (whole.events.find((event) => event.rank === rank && event.step === 3)?.start ?? Number.NaN) - began;
+    const [from, until] = [windows[0]?.from ?? 0, windows[0]?.until ?? 0].map((time) => time + ahead) as [number, number];
+    const ofRank = ({ launches }: Lines) => launches.filter((one) => one.rank === rank);
+    const called = new Map(ofRank(whole).flatMap(({ isCall, correlation, start }) => (isCall ? [[correlation, start] as const] : [])));
+    const isWithin = (time = Number.NaN): boolean => time >= from && time < until;
+    const launched = ofRank(whole).filter(({ isCall, correlation }) => !isCall && isWithin(called.get(correlation)));
+    const work = ofRank(part).filter(({ isCall }) => !isCall);
+    expect(work).toEqual(launched);
+    expect(work.some(({ start }) => start >= until)).toBe(true);
+    const isEarly = ({ isCall, correlation, start }: Lines['launches'][number]): boolean =>
+      !isCall && isWithin(start) && !isWithin(called.get(correlation));
+    early += ofRank(whole).filter(isEarly).length;
+  }
+  expect(early).toBeGreaterThan(0);
 });
 
 it('leaves a rank out that has none of the steps, and shows what runs where a window has no end', () => {

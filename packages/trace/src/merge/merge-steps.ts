@@ -3,11 +3,15 @@
 //   rank 0    |  41  |##42##|##43##|  44  |           each rank's own steps, on its own clock: the same numbers, not the same times
 //   rank 1       |  41  |##42##|##43##|  44  |
 //
-// An event that began before, such as a span around the training, is not included; one that begins within the steps keeps its full length.
+// An event that began before, such as a span around the training, is not included; one that begins within the steps keeps its full length. Work of devices
+// belongs to the step whose call launched it, and may run long after; where no call is known, it is an event like others. But a rank that tells the steps of
+// which it sent all work sends their calls, too: what has none there was launched before.
 
-import { isBefore, type RankTime, type TraceTime } from '@ranktrace/protocol';
+import { deviceStepsKey, isBefore, type RankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
+import { deviceCategories, runtimeCategories } from '../model/kineto-categories.ts';
+import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type MergeProgress, RunAlignment } from './align-run.ts';
 import { mergeAligned } from './merge-run.ts';
@@ -47,11 +51,17 @@ interface TraceWindow {
   readonly until: TraceTime;
 }
 
+const longBefore = Number.NEGATIVE_INFINITY as TraceTime;
+const calls: ReadonlySet<string> = new Set(runtimeCategories);
+const devices: ReadonlySet<string> = new Set(deviceCategories);
+
 /** Passes on the events in the windows of their process, and their lanes. */
 class StepsSink implements TraceSink {
   readonly #sink: TraceSink;
   readonly #windows: readonly (readonly TraceWindow[])[];
   readonly #lanes = new Set<TraceLane>();
+  /** By process: begins of calls by their correlation. */
+  readonly #calls: (Map<string | number, TraceTime> | undefined)[] = [];
 
   /** `windows`: by process, in the order of `TraceHeader.processes`. */
   constructor(sink: TraceSink, windows: readonly (readonly TraceWindow[])[]) {
@@ -70,16 +80,34 @@ class StepsSink implements TraceSink {
   event(event: TraceEvent): void {
     const { lane, kind, step, start } = event;
     const windows = this.#windows[lane.process.index - 1] as readonly TraceWindow[];
-    const isWanted = ({ fromStep, toStep, from, until }: TraceWindow): boolean =>
-      kind === 'step' && fromStep !== undefined && toStep !== undefined
-        ? step >= fromStep && step <= toStep
-        : !isBefore(start, from) && isBefore(start, until);
+    const launched = this.#launchOf(event);
+    const isWanted = ({ fromStep, toStep, from, until }: TraceWindow): boolean => {
+      const isOfSteps = fromStep !== undefined && toStep !== undefined;
+      if (kind === 'step' && isOfSteps) return step >= fromStep && step <= toStep;
+      const isWithin = (time: TraceTime): boolean => !isBefore(time, from) && isBefore(time, until);
+      if (launched === undefined) return isWithin(start);
+      // A window of time shows what runs in it, whoever launched it.
+      return isWithin(launched) || (!isOfSteps && isWithin(start));
+    };
     if (!windows.some(isWanted)) return;
     if (!this.#lanes.has(lane)) {
       this.#lanes.add(lane);
       this.#sink.lane(lane);
     }
     this.#sink.event(event);
+  }
+
+  /** Begin of the call that launched this, −∞ before all; undefined for all but work of devices, and where the call is not known. Remembers calls. */
+  #launchOf({ lane, category, arguments: given, start }: TraceEvent): TraceTime | undefined {
+    const isCall = calls.has(category);
+    const correlation = isCall || devices.has(category) ? given?.get('correlation') : undefined;
+    if (correlation === undefined) return undefined;
+    this.#calls[lane.process.index] ??= new Map();
+    const known = this.#calls[lane.process.index] as Map<string | number, TraceTime>;
+    if (!isCall) return known.get(correlation) ?? (known.size > 0 && lane.process.metadata.has(deviceStepsKey) ? longBefore : undefined);
+    known.set(correlation, start);
+    if (known.size > limits.launchesMax) known.delete(known.keys().next().value as string | number);
+    return undefined;
   }
 
   end(totals: readonly ProcessTotals[]): void {

@@ -19,9 +19,9 @@
 // Exact ns would be nearer the truth by less than 1 ns an event, but an average such as 1.1145 µs would then print as 1.115, not 1.114.
 // Invariant: the table is not changed. After one sort every pass is linear, except the search for an op's last allocation.
 
+import { annotationCategories, deviceCategories, indexesOf } from '../model/kineto-categories.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
 import { functionFlops, opsWithFlops } from './function-flops.ts';
-import { annotationCategories, deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 import { elapsedMicros, LaunchedWork } from './launched-work.ts';
 

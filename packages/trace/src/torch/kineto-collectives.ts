@@ -25,9 +25,9 @@
 import { collectiveKind } from '@ranktrace/protocol';
 import { beforeCut, fromEnd, isCounted, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
 import { ColumnTable } from '../model/column-table.ts';
+import { indexesOf, kernelCategories } from '../model/kineto-categories.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
-import { indexesOf, kernelCategories } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 export const collectiveColumns = {

@@ -1,6 +1,6 @@
 // Tracks of a rank's timeline from those of its Kineto files: threads of the process, streams of its devices.
 
-import { deviceCategories, indexesOf } from './kineto-categories.ts';
+import { deviceCategories, indexesOf } from '../model/kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 import type { KinetoTally } from './kineto-tally.ts';
 

@@ -1,6 +1,6 @@
 // Totals of a file's rows: counts, times, and the tracks of devices. Rows are added in parts, for those of a large file are never in memory together.
 
-import { deviceCategories, indexesOf } from './kineto-categories.ts';
+import { deviceCategories, indexesOf } from '../model/kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 /** Rows of a table that are items of batches. */

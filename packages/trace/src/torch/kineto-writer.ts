@@ -23,9 +23,9 @@ import { pairOf } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
 import { TraceError } from '../model/errors.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
+import { runtimeCategories } from '../model/kineto-categories.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { processNames } from '../write/process-names.ts';
-import { runtimeCategories } from './kineto-categories.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
 /** The clock of a rank's times. */

@@ -8,7 +8,7 @@
 //
 // Invariant: an op is never a call, a Python function or asynchronous: torch links to ops and annotations alone.
 
-import { besideCategories, indexesOf, runtimeCategories } from './kineto-categories.ts';
+import { besideCategories, indexesOf, runtimeCategories } from '../model/kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 /** Length of an event in µs, as torch computes it. */

@@ -5,7 +5,7 @@
 //   cuda_runtime, cuda_driver, …                 Runtime         calls of the host to a device's driver
 //   kernel, gpu_memcpy, gpu_memset, …            Kernel, …       on a device
 
-import type { StringTable } from '../model/string-table.ts';
+import type { StringTable } from './string-table.ts';
 
 /** Kernels. */
 export const kernelCategories: readonly string[] = ['kernel', 'concurrent_kernel', 'Kernel'];
