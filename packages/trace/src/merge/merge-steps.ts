@@ -51,7 +51,6 @@ interface TraceWindow {
   readonly until: TraceTime;
 }
 
-const longBefore = Number.NEGATIVE_INFINITY as TraceTime;
 const calls: ReadonlySet<string> = new Set(runtimeCategories);
 const devices: ReadonlySet<string> = new Set(deviceCategories);
 
@@ -87,7 +86,7 @@ class StepsSink implements TraceSink {
       const isWithin = (time: TraceTime): boolean => !isBefore(time, from) && isBefore(time, until);
       if (launched === undefined) return isWithin(start);
       // A window of time shows what runs in it, whoever launched it.
-      return isWithin(launched) || (!isOfSteps && isWithin(start));
+      return (launched !== null && isWithin(launched)) || (!isOfSteps && isWithin(start));
     };
     if (!windows.some(isWanted)) return;
     if (!this.#lanes.has(lane)) {
@@ -97,14 +96,14 @@ class StepsSink implements TraceSink {
     this.#sink.event(event);
   }
 
-  /** Begin of the call that launched this, −∞ before all; undefined for all but work of devices, and where the call is not known. Remembers calls. */
-  #launchOf({ lane, category, arguments: given, start }: TraceEvent): TraceTime | undefined {
+  /** Begin of the call that launched this, null before all steps; undefined for all but work of devices, and where no call is known. Remembers calls. */
+  #launchOf({ lane, category, arguments: given, start }: TraceEvent): TraceTime | null | undefined {
     const isCall = calls.has(category);
     const correlation = isCall || devices.has(category) ? given?.get('correlation') : undefined;
     if (correlation === undefined) return undefined;
     this.#calls[lane.process.index] ??= new Map();
     const known = this.#calls[lane.process.index] as Map<string | number, TraceTime>;
-    if (!isCall) return known.get(correlation) ?? (known.size > 0 && lane.process.metadata.has(deviceStepsKey) ? longBefore : undefined);
+    if (!isCall) return known.get(correlation) ?? (known.size > 0 && lane.process.metadata.has(deviceStepsKey) ? null : undefined);
     known.set(correlation, start);
     if (known.size > limits.launchesMax) known.delete(known.keys().next().value as string | number);
     return undefined;
