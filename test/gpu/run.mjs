@@ -4,7 +4,7 @@
 //   records   kernels counted = launched · copies and sets · kernel times against CUDA's events · their clock against the host's
 //   steps     of a schedule's windows: each step has the kernels that it launched, where the host is far ahead of the device
 //   cost      what recording adds to a launch, and to a step
-//   torch     PyTorch's own profiler beside it; and in its place: the same kernels, copies and sets
+//   torch     PyTorch's own profiler beside it; and in its place: the same kernels, copies and sets, at no higher cost
 //   nccl      two ranks that share the first GPU: NCCL's plugin sees each all-reduce, at the times of its kernel
 //
 // Names of parts as arguments leave out the others.
@@ -32,6 +32,7 @@ const clockApartMaxNs = 10_000;
 const callMoreMaxNs = 1000;
 const kernelMoreMaxNs = 500;
 const costTurns = 5;
+const torchTurns = 3;
 const pluginApartMaxNs = 10_000;
 const allReduces = 200;
 const launchesPerStep = 1000;
@@ -214,6 +215,25 @@ function checkTorch() {
   );
 }
 
+function checkTorchCost() {
+  const what = 'a step of PyTorch takes no longer than under torch.profiler of the device alone';
+  const place = ringFolder('cost');
+  const recording = { RANKTRACE_GPU: 'force', CUDA_INJECTION64_PATH: library, RANKTRACE_GPU_DIR: place.path };
+  const turns = Array.from({ length: torchTurns }, () => [
+    runPython('torch-cost.py', ['plain']),
+    runPython('torch-cost.py', ['plain'], recording),
+    runPython('torch-cost.py', ['torch']),
+  ]);
+  const why = turns.flat().find((turn) => turn.why !== undefined)?.why;
+  if (why !== undefined) return notChecked(what, why);
+  const [alone, ours, theirs] = [0, 1, 2].map((state) => median(turns.map((turn) => turn[state].said.ms)));
+  const launches = turns[0][2].said.launches;
+  checked(
+    ours <= theirs,
+    `${what}: ${ours.toFixed(2)} ms, ${theirs.toFixed(2)} ms; ${alone.toFixed(2)} ms alone (${Math.round(launches)} launches, ${microseconds((1e6 * (ours - alone)) / launches)} each)`,
+  );
+}
+
 async function checkNccl() {
   const what = "NCCL's plugin sees each all-reduce of two ranks";
   const place = ringFolder('nccl');
@@ -278,5 +298,8 @@ function checkKernels() {
 }
 
 if (parts.some((part) => part === 'records' || part === 'steps' || part === 'cost')) checkKernels();
-if (parts.includes('torch')) checkTorch();
+if (parts.includes('torch')) {
+  checkTorch();
+  checkTorchCost();
+}
 if (parts.includes('nccl')) await checkNccl();
