@@ -97,6 +97,9 @@ function natsErrors(path: string, { outputs }: ServeConfig, nats: NatsConnectOpt
 /** Time for writing traces once the service is asked to end; deploy/ waits two minutes, and the stores need to close in good order. */
 const lastTracesMsMax = 10_000;
 
+/** A recorder beside a rank goes on for some seconds after it: a trace is not written again before nothing has come for so long. */
+const quietMs = 10_000;
+
 /** The trace files of a service: one write at a time, and again when the run has more batches than the last write. */
 class RunTraces {
   readonly #aggregator: Aggregator;
@@ -110,6 +113,9 @@ class RunTraces {
   /** Runs that got batches in this life of the service. */
   readonly #seen = new Set<string>();
   #writing: Promise<void> = Promise.resolve();
+  #again: NodeJS.Timeout | undefined;
+  /** Batches of each run that is complete, and since when. */
+  readonly #complete = new Map<string, { readonly batches: number; readonly since: number }>();
 
   constructor(aggregator: Aggregator, out: string) {
     this.#aggregator = aggregator;
@@ -121,8 +127,22 @@ class RunTraces {
     for (const { run, worldSize, ranks } of this.#aggregator.status().runs) {
       this.#seen.add(run);
       const isComplete = ranks.length >= worldSize && ranks.every((rank) => rank.ended);
-      if (isComplete) this.#write(run, batchesOf(ranks));
+      if (!isComplete) this.#complete.delete(run);
+      else if (this.#isQuiet(run, batchesOf(ranks))) this.#write(run, batchesOf(ranks));
     }
+  }
+
+  /** Whether a complete run has no trace yet, or got nothing more for a while. */
+  #isQuiet(run: string, batches: number): boolean {
+    const known = this.#complete.get(run);
+    const now = performance.now();
+    if (known?.batches !== batches) this.#complete.set(run, { batches, since: now });
+    if (known === undefined || (known.batches === batches && now - known.since >= quietMs)) return true;
+    this.#again ??= setTimeout(() => {
+      this.#again = undefined;
+      this.writeComplete();
+    }, quietMs);
+    return false;
   }
 
   /**
@@ -130,6 +150,7 @@ class RunTraces {
    * whether all attempted writes succeeded.
    */
   async writeAll(): Promise<boolean> {
+    clearTimeout(this.#again);
     const giveUp = setTimeout(() => this.#late.abort(), lastTracesMsMax);
     try {
       await this.#writing;
