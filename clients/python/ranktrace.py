@@ -454,7 +454,7 @@ class Profile:
         """The program's own profile under `python -m ranktrace`: what it says is part of the recording of the whole program."""
         other = [name for name in self._given if name != "phase_roles" and getattr(self._options, name, None) != getattr(whole._options, name, None)]
         if other:
-            _notice(f"python -m ranktrace records this program already, so profile()'s {', '.join(other)} count for nothing: set them as variables")
+            _notice(f"python -m ranktrace records this program already; of its profile() this is ignored: {', '.join(other)} (variables RANKTRACE_… set them)")
         self._into, self._sender = whole, False
         whole._counts_steps = True
         if whole._step is None:

@@ -39,4 +39,7 @@ for (let step = 0; step < Number(steps); step++) {
   prof.step();
 }
 await prof.stop();
-if (process.env.TABLE === '1') console.log(prof.keyAverages().table({ sortBy: process.env.SORT ?? 'cudaTimeTotal' }));
+if (process.env.TABLE === '1') {
+  console.log(`CUDA's driver would load ${process.env.CUDA_INJECTION64_PATH}`);
+  console.log(prof.keyAverages().table({ sortBy: process.env.SORT ?? 'cudaTimeTotal' }));
+}
