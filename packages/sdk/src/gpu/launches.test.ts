@@ -1,5 +1,7 @@
 import { GpuRows, rowKind } from '@ranktrace/gpu';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { runCount } from '../../../../test/setup/seeds.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { Launches } from './launches.ts';
 
@@ -146,4 +148,51 @@ describe('work is seen', () => {
     for (let call = 2; call < recordingLimits.gpuCallsMax + 3; call++) launches.called(call, at(1) + call, true);
     expect(launches.seenUntil).toBe(at(1) + recordingLimits.gpuCallsMax + 2 - behind);
   });
+});
+
+const flushNs = 2e8;
+/** A launch: when it is called, how long its work waits and runs, how many pieces of work it is, and by how many flushes its call comes late. */
+const launch = fc.record({
+  at: fc.integer({ min: 0, max: 3e9 }),
+  waits: fc.oneof(fc.integer({ min: 0, max: 1e6 }), fc.integer({ min: 0, max: 4e9 })),
+  pieces: fc.integer({ min: 1, max: 3 }),
+  late: fc.integer({ min: 0, max: 2 }),
+});
+
+test('whatever runs on however many streams, all work has its launch, and is seen no earlier than it comes', () => {
+  fc.assert(
+    fc.property(fc.array(launch, { minLength: 1, maxLength: 40 }), (made) => {
+      const calls = made.map((of, index) => ({ ...of, correlation: index + 1, at: 1e9 + of.at })).sort((a, b) => a.at - b.at);
+      const launches = new Launches();
+      const found: [correlation: number, launched: number][] = [];
+      const isOut = new Set(calls.map(({ correlation }) => correlation));
+      const place = (rows: GpuRows, row: number, launched: number): void => {
+        found.push([rows.correlation[row] as number, launched]);
+      };
+      for (let flush = 1; flush * flushNs < 1e10; flush++) {
+        const [from, until] = [1e9 + (flush - 1) * flushNs, 1e9 + flush * flushNs];
+        const isDue = (time: number): boolean => time > from && time <= until;
+        for (const { correlation, at, waits, pieces } of calls) {
+          if (!isDue(at + waits + 1)) continue;
+          isOut.delete(correlation);
+          const rows = work(...Array.from({ length: pieces }, () => [correlation, at + waits] as const));
+          for (let row = 0; row < pieces; row++) {
+            const launched = launches.launchOf(correlation, at + waits);
+            if (launched === undefined) launches.wait(rows, row);
+            else place(rows, row, launched);
+          }
+        }
+        // A call comes with its flush or up to two later.
+        for (const { correlation, at, late: by } of calls) if (isDue(at + 1 + by * flushNs)) launches.called(correlation, at, true);
+        launches.settle(place, 1);
+        const oldest = Math.min(...calls.filter(({ correlation, at }) => isOut.has(correlation) && at <= until).map(({ at }) => at));
+        expect(launches.seenUntil).toBeLessThanOrEqual(oldest);
+      }
+      launches.settle(place, 1, true);
+      const wanted = calls.flatMap(({ correlation, at, pieces }) => Array.from({ length: pieces }, () => [correlation, at]));
+      const inOrder = (pairs: number[][]) => pairs.toSorted((a, b) => (a[0] as number) - (b[0] as number));
+      expect(inOrder(found)).toEqual(inOrder(wanted));
+    }),
+    { numRuns: runCount(200) },
+  );
 });

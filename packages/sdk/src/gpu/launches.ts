@@ -3,7 +3,7 @@
 //
 //   ring    k1 k2 k4 │ c1 c2 c3 ║ c4 k3         k4 waits for c4; until k3 has come, work is seen up to the begin of c3
 //
-// Invariant: waiting work is in the order in which it came, and launches are in the order of their calls.
+// Invariant: waiting work, and launches, are in the order in which they came.
 
 import { GpuRows } from '@ranktrace/gpu';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -27,6 +27,8 @@ export class Launches {
   readonly #launched = new Uint32Array(gpuCallsMax);
   #from = 0;
   #until = 0;
+  /** Until something changes. */
+  #busyFrom: number | undefined;
   /** Made when the first work waits. */
   #waiting: GpuRows | undefined;
   /** Of each waiting row, `seenUntil` when it came. */
@@ -38,15 +40,27 @@ export class Launches {
 
   /** Begin of the oldest launch of which no work has come; RankTime, ns; ∞: none. */
   get busyFrom(): number {
-    for (; this.#from < this.#until; this.#from++) {
-      const correlation = this.#launched[this.#from & callsMask] as number;
-      const slot = correlation & callsMask;
-      const start = this.#start[slot] as number;
-      // A launch into a graph that is captured does nothing.
-      const isOver = this.#correlation[slot] !== correlation || this.#hasWorked[slot] === 1 || start + launchNs < this.#newest;
-      if (!isOver) return start;
+    this.#busyFrom ??= this.#oldest();
+    return this.#busyFrom;
+  }
+
+  #oldest(): number {
+    while (this.#from < this.#until && !this.#isBusy(this.#from)) this.#from++;
+    let oldest = Number.POSITIVE_INFINITY;
+    // Those of one thread come in order, but threads one after the other.
+    for (let at = this.#from; at < this.#until; at++) {
+      if (this.#isBusy(at)) oldest = Math.min(oldest, this.#start[(this.#launched[at & callsMask] as number) & callsMask] as number);
     }
-    return Number.POSITIVE_INFINITY;
+    return oldest;
+  }
+
+  /** Whether work of the launch may still come: one into a graph that is captured does nothing. */
+  #isBusy(at: number): boolean {
+    const correlation = this.#launched[at & callsMask] as number;
+    const slot = correlation & callsMask;
+    return (
+      this.#correlation[slot] === correlation && this.#hasWorked[slot] === 0 && (this.#start[slot] as number) + launchNs >= this.#newest
+    );
   }
 
   /** All work of launches that began before has come; RankTime, ns; −∞: no call has come. Calls of other threads may come a little later. */
@@ -62,6 +76,7 @@ export class Launches {
     this.#hasWorked[slot] = 0;
     this.#newest = Math.max(this.#newest, start);
     this.lacksCalls = false;
+    this.#busyFrom = undefined;
     if (!launches) return;
     this.#launched[this.#until++ & callsMask] = correlation;
     this.#from = Math.max(this.#from, this.#until - gpuCallsMax);
@@ -74,6 +89,7 @@ export class Launches {
     const slot = correlation & callsMask;
     if (this.#correlation[slot] !== correlation) return undefined;
     this.#hasWorked[slot] = 1;
+    this.#busyFrom = undefined;
     return Math.min(start, this.#start[slot] as number);
   }
 
