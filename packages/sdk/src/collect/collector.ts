@@ -179,7 +179,7 @@ export class Collector {
     const isSent = this.#sent.has(launched);
     const builder = isSent ? summary : this.#held;
     if (isSent && detail !== summary) this.#hasLateDetail = true;
-    // What is held is found by the time of its steps, in which it was launched.
+    // A pull finds held work by the time of its steps, in which it was launched.
     const since = isSent ? start : Math.min(start, launched);
     if (since < this.#watermark) builder.reachBack(since);
     return builder;

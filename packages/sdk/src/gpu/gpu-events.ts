@@ -136,8 +136,9 @@ export class GpuEvents {
 
   #addWork(rows: GpuRows, row: number, reader: RingReader): void {
     const start = (rows.start[row] as number) * this.#scale;
-    const known = this.#target.takesLaunches && !Number.isNaN(start);
-    const launched = known ? this.#launches.launchOf(rows.correlation[row] as number, start) : start;
+    // One at no time that can be is lost, and waits for no call.
+    const isTimed = Number.isSafeInteger(Math.round(start));
+    const launched = isTimed && this.#target.takesLaunches ? this.#launches.launchOf(rows.correlation[row] as number, start) : start;
     if (launched === undefined && this.#launches.wait(rows, row)) return;
     this.#addRow(rows, row, reader, launched ?? start);
   }

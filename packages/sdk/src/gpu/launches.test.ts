@@ -80,6 +80,14 @@ test('where no call ever comes, no work waits after a while, until one does', ()
   expect(launches.launchOf(4, 9000 + late)).toBeUndefined();
 });
 
+test.each([Number.NaN, Number.POSITIVE_INFINITY, 1e300])('a call at no time (%f) is none, and leaves the others as they are', (odd) => {
+  const launches = new Launches();
+  launches.called(1, 1e9, true);
+  launches.called(2, odd, true);
+  expect([launches.busyFrom, launches.launchOf(1, 2e9), launches.launchOf(2, 2e9)]).toEqual([1e9, 1e9, undefined]);
+  expect(launches.seenUntil).toBe(1e9 - 1e6 * recordingLimits.gpuCallsLateMs);
+});
+
 test('work without a correlation waits for nothing, and none begins before its call', () => {
   const launches = new Launches();
   expect(launches.launchOf(0, 5000)).toBe(5000);

@@ -31,7 +31,7 @@ export class Launches {
   #busyFrom: number | undefined;
   /** Made when the first work waits. */
   #waiting: GpuRows | undefined;
-  /** Of each waiting row, `seenUntil` when it came. */
+  /** `seenUntil` when each waiting row came. */
   readonly #seenBefore: number[] = [];
 
   get isWaiting(): boolean {
@@ -70,6 +70,8 @@ export class Launches {
 
   /** `launches`: whether it makes a device do something. */
   called(correlation: number, start: number, launches: boolean): void {
+    // A row without a time, or with none that can be: no later comparison would hold.
+    if (!Number.isSafeInteger(Math.round(start))) return;
     const slot = correlation & callsMask;
     this.#correlation[slot] = correlation;
     this.#start[slot] = start;

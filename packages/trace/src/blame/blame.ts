@@ -32,7 +32,7 @@ export interface BlameFinding {
   readonly ranks: readonly number[];
   /** Phase with most of it; undefined if that does not apply. */
   readonly phase: string | undefined;
-  /** Of GPUs that idle for their host: the phase, or the op, in which it was for most of that time. Absent: in none for half of it. */
+  /** The phase, or the op, in which the host was for most of the time that GPUs idled for it. Absent: in none for half of it, or no such fault. */
   readonly hostIn?: string | undefined;
   /** ms a step would be shorter without it, all other faults mended. */
   readonly costMsPerStep: number;

@@ -32,7 +32,7 @@ export function findingCostOf(finding: FaultCost & { readonly steps: StepRange }
   };
 }
 
-/** What is compared: steps; where the recording has none, windows cut at what repeats, or all of it. */
+/** Steps are compared; where the recording has none, windows cut at what repeats, or all of it. */
 export type Compared = 'step' | 'window' | 'recording';
 
 export const comparedIn = ({

@@ -66,7 +66,7 @@ test.each([1, 7, 23])('planted in simulated jobs (seed %i): late data, with what
   const loader = late.find(({ rule }) => rule === 'data_loader');
   expect(loader).toMatchObject({ ranks: [2] });
   expect(Math.abs((loader?.saves ?? 0) / (6 * ms) - 1)).toBeLessThan(0.1);
-  // What is in the data loader is no other work of the host.
+  // Time in the data loader is no other work of the host.
   expect(late.find(({ rule }) => rule === 'host_late')?.ranks ?? []).not.toContain(2);
   const host = rulesOf({ seed, steps: 5, faults: [{ kind: 'slow_host', rank: 1, amount: 1500 * us }] });
   expect(host.find(({ rule }) => rule === 'host_late')?.ranks).toContain(1);
