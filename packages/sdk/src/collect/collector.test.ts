@@ -24,6 +24,7 @@ import { AskedSteps } from '../record/capture-slots.ts';
 import { type OpenScope, Recorder } from '../record/recorder.ts';
 import { cellBytes, createRing, RingWriter } from '../record/ring.ts';
 import { type AttachedThread, captureWords, controlBytes, type Session } from '../record/session.ts';
+import { keepingShipper } from '../testing/keeping-shipper.ts';
 import { Collector } from './collector.ts';
 
 const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
@@ -39,19 +40,7 @@ class Rig {
     this.collector = new Collector({
       session,
       identity: { run: 'test', rank: 0, worldSize: 1, host: 'h', pid: 1 },
-      shipper: {
-        ship: (bytes) => {
-          this.batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
-          return true;
-        },
-        takeClockSamples: () => [],
-        setPings: () => {},
-        isShort: false,
-        droppedBatches: 0,
-        drained: async () => true,
-        hurry: () => {},
-        close: async () => {},
-      },
+      shipper: keepingShipper(this.batches),
       flushIntervalMs: 200,
       flightRecorderSteps,
       flightRecorderBytes: 1024 * 1024,

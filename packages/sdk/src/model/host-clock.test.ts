@@ -1,8 +1,7 @@
 // One machine plays several hosts: all data that leaves a rank is on its host's clock; without a test clock nothing changes.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { inflateRawSync } from 'node:zlib';
-import { type Batch, decodeBatch } from '@ranktrace/protocol';
+import type { Batch } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { Collector } from '../collect/collector.ts';
 import { originOf } from '../process/thread-clock.ts';
@@ -10,6 +9,7 @@ import { Recorder } from '../record/recorder.ts';
 import { createRing, RingWriter } from '../record/ring.ts';
 import { controlBytes } from '../record/session.ts';
 import { ClockPinger } from '../ship/clock-pinger.ts';
+import { keepingShipper } from '../testing/keeping-shipper.ts';
 import { hostClock, parseTestClock, type TestClock } from './host-clock.ts';
 import { resolveOptions } from './options.ts';
 
@@ -61,19 +61,7 @@ test('epoch, events, counters and wall clock readings of a batch are on it, to t
   const collector = new Collector({
     session: { ...session, epochNs: at(session.epochNs) },
     identity: { run: 'test', rank: 0, worldSize: 1, host, pid: 1 },
-    shipper: {
-      ship: (bytes) => {
-        batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
-        return true;
-      },
-      takeClockSamples: () => [],
-      setPings: () => {},
-      isShort: false,
-      droppedBatches: 0,
-      drained: async () => true,
-      hurry: () => {},
-      close: async () => {},
-    },
+    shipper: keepingShipper(batches),
     flushIntervalMs: 200,
     flightRecorderSteps: 0,
     flightRecorderBytes: 0,
