@@ -2633,6 +2633,8 @@ class _HostCounters:
                 ran, waited = ran + times[0] - before["threads"][key][0], waited + times[1] - before["threads"][key][1]
         if ran > 0 and waited >= 0:
             samples.append(("cpu wait", 100 * waited / (ran + waited), "%"))
+            if passed > 0:
+                samples.append(("cpu wait time", 100 * waited / passed, "%"))
         return samples
 
     def _read(self, threads):

@@ -173,6 +173,9 @@ export const ringFillCounter = 'ring fill';
  */
 export const cpuWaitCounter = 'cpu wait';
 
+/** Counter beside it: the time in which they had none, of all time since the last sample, %. Over 100 where several threads wait at once. */
+export const cpuWaitTimeCounter = 'cpu wait time';
+
 /** Metadata of a rank: the name of its GPU with nvidia-smi's index N, at `gpu.N`. */
 export const gpuKey = 'gpu.';
 

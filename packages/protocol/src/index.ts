@@ -41,6 +41,7 @@ export {
   collectionsSuffix,
   collectivesKey,
   cpuWaitCounter,
+  cpuWaitTimeCounter,
   createEventTables,
   deviceStepsKey,
   EventTable,

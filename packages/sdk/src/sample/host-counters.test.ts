@@ -52,11 +52,13 @@ test('shows that threads want a CPU and have none', async () => {
     await Promise.all(busy.map((worker) => new Promise((resolve) => worker.once('online', resolve))));
     counters.sample();
     burnCpu(500);
-    const { 'cpu wait': wait } = named(counters);
+    const { 'cpu wait': wait, 'cpu wait time': waitTime = 0 } = named(counters);
     // Other systems do not report it.
     if (!existsSync('/proc/self/schedstat')) return expect(wait).toBeUndefined();
     expect(wait).toBeGreaterThan(50);
     expect(wait).toBeLessThan(100);
+    // Several threads at once.
+    expect(waitTime).toBeGreaterThan(100);
   } finally {
     await Promise.all(busy.map((worker) => worker.terminate()));
   }

@@ -5,11 +5,11 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { cpuWaitCounter } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter } from '@ranktrace/protocol';
 import { sampleLimits } from './sample-limits.ts';
 
 export interface HostCounter {
-  readonly name: 'process cpu' | 'system cpu' | 'rss' | 'shipper cpu' | typeof cpuWaitCounter;
+  readonly name: 'process cpu' | 'system cpu' | 'rss' | 'shipper cpu' | typeof cpuWaitCounter | typeof cpuWaitTimeCounter;
   readonly value: number;
   readonly unit: '%' | 'bytes';
 }
@@ -45,8 +45,8 @@ export class HostCounters {
 
   /**
    * `process cpu`: % of one core, over 100 when several are used. `system cpu`: % of all cores of the host. `rss`: bytes. `shipper cpu`: % of
-   * one core. `cpu wait`: % of the time that threads wanted a CPU, in which they had none. Leaves out unknown values; the first sample has no
-   * rates.
+   * one core. `cpu wait`: % of the time that threads wanted a CPU, in which they had none; `cpu wait time`: the same time, all threads together,
+   * as % of all time. Leaves out unknown values; the first sample has no rates.
    */
   sample(): readonly HostCounter[] {
     const before = this.#before;
@@ -66,7 +66,10 @@ export class HostCounters {
     if (now.threads && before.threads) {
       const [onCpu, waited] = [now.threads.onCpu - before.threads.onCpu, now.threads.waited - before.threads.waited];
       // If threads ended meanwhile, their earlier times are missing.
-      if (onCpu > 0) percent(cpuWaitCounter, waited, onCpu + waited);
+      if (onCpu > 0) {
+        percent(cpuWaitCounter, waited, onCpu + waited);
+        percent(cpuWaitTimeCounter, waited / 1e6, passedMs);
+      }
     }
     return counters;
   }

@@ -20,8 +20,10 @@ export interface BlameRank {
   readonly hostName: string;
   /** Stage and role, as far as known; '' if all ranks do the same. */
   readonly peers: string;
-  /** Share, 0 … 1, of the time its threads wanted a CPU in which they had none; undefined if not recorded. */
+  /** Share, 0 … 1, of the time its threads wanted a CPU in which they had none; absent if not recorded. */
   readonly cpuWait?: number | undefined;
+  /** That time, all threads together, as a share of all time; absent if not recorded. */
+  readonly cpuWaitTime?: number | undefined;
 }
 
 /** A point that ranks pass together: a collective, or a send and its receive. */

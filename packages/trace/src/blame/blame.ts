@@ -373,10 +373,10 @@ function bubbleText({ ranks, steps }: BlameWindow): string[] {
  * which excludes transfers.
  */
 function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindow): BlameFinding[] {
-  const { isBusy, text } = cpuWaitOf(ranks);
+  const { explains, text } = cpuWaitOf(ranks);
   const network = findings.find(({ kind }) => kind === 'network');
   const uneven = findings.find(({ kind }) => kind === 'cpu_contention');
-  if (!isBusy || network === undefined) return [...findings];
+  if (network === undefined || !explains(network.costMsPerStep, network.costMsPerStep / network.shareOfStep)) return [...findings];
   const evidence = [...text, ...network.evidence, 'the network and transfers whose threads wait for a CPU cannot be distinguished'];
   const others = findings.filter((finding) => finding !== network && finding !== uneven);
   if (uneven === undefined) return [...others, { ...network, kind: mayBeVerdict(network) ? 'cpu_contention' : 'network', evidence }];

@@ -81,7 +81,7 @@ export function* findFaults(
 ): Generator<void, Faults> {
   const cpuWait = cpuWaitOf(window.ranks);
   const { isBusy } = cpuWait;
-  const slow = stragglers(window, own, excesses, cpuWait);
+  const slow = stragglers(window, own, excesses, { step, cpuWait });
   const found = window.areWaitsGuessed === true ? [] : yield* sometimesSlow(window, own, { excesses, step, isBusy });
   const sometimes = found.map((one) => sometimesSuspect(window, own, one, isBusy));
   const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
@@ -159,7 +159,13 @@ function sometimesSuspect(
 /** Fewer steps than this on a busy host are over in a few of its time slices. */
 const busyStepsMin = 16;
 
-function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess[], { isBusy, share }: CpuWait): Suspect[] {
+/** `step`: the cluster's, ns. */
+function stragglers(
+  window: BlameWindow,
+  own: OwnWork,
+  excesses: readonly Excess[],
+  { step, cpuWait: { share, explains } }: { readonly step: number; readonly cpuWait: CpuWait },
+): Suspect[] {
   // A rank that gets a CPU less often than its peers: by up to twice what waiting for one adds to their work.
   const isExplained = ({ slow, phases, peers }: Excess): boolean => {
     const sumOver = (of: Float64Array): number => slow.reduce((sum, phase) => sum + (of[phase] as number), 0);
@@ -177,7 +183,7 @@ function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess
     const hosts = new Set(together.map(({ rank }) => window.ranks[rank]?.hostName));
     if (together.length > 1 && hosts.size === 1) evidence.unshift(`all ranks of host ${[...hosts][0]} are slow`);
     const excess = Math.max(...together.map(({ slow: phases, phases: by }) => phases.reduce((sum, at) => sum + (by[at] as number), 0)));
-    const mayBeScheduling = isBusy && together.every(isExplained);
+    const mayBeScheduling = explains(excess, step) && together.every(isExplained);
     suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor, mayBeScheduling, evidence });
   }
   return suspects;
@@ -299,10 +305,11 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
     `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
   ];
   const phase = window.phases[even.phase];
-  const { isBusy, text } = cpuWaitOf(window.ranks);
+  const { explains, text } = cpuWaitOf(window.ranks);
   const about = { cost, gain: cost, atMedian: step - cost, evidence: [...text, ...evidence] };
-  const kind = isBusy ? 'cpu_contention' : 'rotating_imbalance';
-  return { kind, ranks: [], phase: isBusy ? undefined : phase, mayBeScheduling: false, ...about };
+  const isScheduling = explains(cost, step);
+  const kind = isScheduling ? 'cpu_contention' : 'rotating_imbalance';
+  return { kind, ranks: [], phase: isScheduling ? undefined : phase, mayBeScheduling: false, ...about };
 }
 
 type EvenWork = ReturnType<typeof evenWork>;

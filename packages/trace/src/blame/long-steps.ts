@@ -158,6 +158,8 @@ export interface LongStepGroup {
   readonly cause: LongStep['cause'];
   readonly steps: StepRange;
   readonly count: number;
+  /** Those of them that waits for a CPU do not explain: a busy host stops any rank now and then. */
+  readonly quiet: number;
   /** ns over all of them. */
   readonly cost: number;
   /** They come every so many steps. */
@@ -170,6 +172,7 @@ interface Group extends Pick<LongStepGroup, 'ranks' | 'phase' | 'cause'> {
   first: number;
   last: number;
   count: number;
+  quiet: number;
   cost: number;
   longest: LongStep;
   /** Distances from one to the next, with how often each was seen. */
@@ -191,8 +194,8 @@ export class LongSteps {
   time = 0;
   count = 0;
 
-  /** `first`: the first step of the window. Windows come in the order of their steps. */
-  add(first: number, steps: readonly LongStep[]): void {
+  /** `first`: the first step of the window; `isScheduling`: waits for a CPU explain them. Windows come in the order of their steps. */
+  add(first: number, steps: readonly LongStep[], isScheduling: boolean): void {
     this.#first = Math.min(this.#first, first);
     for (const long of steps) {
       if (long.step < this.#first + warmUpSteps) continue;
@@ -204,17 +207,17 @@ export class LongSteps {
         this.#before = { step: long.step, group: before.group };
         continue;
       }
-      this.#before = { step: long.step, group: this.#addTo(long) };
+      this.#before = { step: long.step, group: this.#addTo(long, isScheduling) };
     }
   }
 
-  #addTo(long: LongStep): Group {
+  #addTo(long: LongStep, isScheduling: boolean): Group {
     const key = JSON.stringify([long.cause, long.phase, long.ranks]);
     let group = this.#groups.get(key) ?? (this.#groups.size >= limits.blameLongGroupsMax ? this.#groups.get(restKey) : undefined);
     if (group === undefined) {
       const isRest = this.#groups.size >= limits.blameLongGroupsMax;
       const about = isRest ? noCause : { ranks: long.ranks, phase: long.phase, cause: long.cause };
-      group = { ...about, first: long.step, last: long.step, count: 0, cost: 0, longest: long, distances: new Map() };
+      group = { ...about, first: long.step, last: long.step, count: 0, quiet: 0, cost: 0, longest: long, distances: new Map() };
       this.#groups.set(isRest ? restKey : key, group);
     }
     const distance = long.step - group.last;
@@ -222,6 +225,7 @@ export class LongSteps {
       group.distances.set(distance, (group.distances.get(distance) ?? 0) + 1);
     group.last = long.step;
     group.count++;
+    if (!isScheduling) group.quiet++;
     group.cost += long.cost;
     if (long.length > group.longest.length) group.longest = long;
     return group;
@@ -237,10 +241,10 @@ export class LongSteps {
     );
     const found = [...all.filter(({ cost }) => cost >= least), ...(joined !== undefined && joined.cost >= least ? [joined] : [])];
     return found.map((group) => {
-      const { ranks, phase, cause, first, last, count, cost } = group;
+      const { ranks, phase, cause, first, last, count, quiet, cost } = group;
       const every = distanceOf(group);
       const about = { isRegular: every !== undefined, evidence: evidenceOf(group, every) };
-      return { ranks, phase, cause, steps: { first, last }, count, cost, ...about };
+      return { ranks, phase, cause, steps: { first, last }, count, quiet, cost, ...about };
     });
   }
 }
@@ -251,7 +255,8 @@ const noCause: Pick<LongStepGroup, 'ranks' | 'phase' | 'cause'> = { ranks: [], p
 function joinedOf(a: Group, b: Group): Group {
   return {
     ...noCause,
-    ...{ first: Math.min(a.first, b.first), last: Math.max(a.last, b.last), count: a.count + b.count, cost: a.cost + b.cost },
+    ...{ first: Math.min(a.first, b.first), last: Math.max(a.last, b.last), count: a.count + b.count },
+    ...{ quiet: a.quiet + b.quiet, cost: a.cost + b.cost },
     longest: a.longest.length >= b.longest.length ? a.longest : b.longest,
     distances: new Map(),
   };

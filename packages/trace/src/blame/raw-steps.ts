@@ -55,8 +55,8 @@ const detailedStepsMin = 4;
 export interface CutOptions {
   /** Ranks that meet in parts of the world, for when only these reveal the stages. */
   readonly groups: readonly ReadonlySet<number>[];
-  /** See `BlameRank.cpuWait`, by process index. */
-  readonly cpuWaits?: ReadonlyMap<number, number | undefined>;
+  /** By process index. */
+  readonly cpuWaits?: ReadonlyMap<number, Pick<BlameRank, 'cpuWait' | 'cpuWaitTime'>>;
   /** Ranks have devices: their hosts wait for these in any phase. */
   readonly hasDevices?: boolean;
   /** By process index. */
@@ -83,7 +83,7 @@ export function* cutWindow(
   const names = [...phases.filter((name) => name !== otherPhase), otherPhase];
   const byName = phaseRolesOf(processes);
   const roles = names.map((name) => byName.of(name));
-  const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
+  const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, ...cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const loaders = times && taking.map(({ index }) => times.get(index));
   const areRecorded = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0;

@@ -1,6 +1,6 @@
 // Blame over runs longer than the steps held at full detail, with faults at any place.
 
-import { cpuWaitCounter, traceTime } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -128,31 +128,41 @@ it.each(someSeeds([1, 2, 3, 4, 5, 6, 7, 8]))(
 );
 
 describe('on a busy host', () => {
-  /** Steps of 85 ms, in which threads wait for a CPU in so many % of the time that they want one. */
-  function busyRun(cpuWait: number, stragglers: ReturnType<typeof fault>[], steps = 900): RunBlame {
+  /** In each step, threads wait for a CPU in so many % of the time that they want one, and of all time. */
+  function waitingRun(waitOf: (step: number) => readonly [wanted: number, all?: number], options: ClusterOptions): RunBlame {
     const sink = new RunBlameSink();
-    const waits = new Map<TraceProcess, TraceLane>();
+    const waits = new Map<TraceProcess, TraceLane[]>();
+    const names = [cpuWaitCounter, cpuWaitTimeCounter];
     const withWaits: TraceSink = {
       begin: (header) => {
         sink.begin(header);
         for (const process of header.processes) {
-          waits.set(process, traceLane({ index: 1000 + process.index, process, kind: 'counter', name: cpuWaitCounter, unit: '%' }));
+          const laneOf = (name: string, at: number): TraceLane =>
+            traceLane({ index: 1000 * (1 + at) + process.index, process, kind: 'counter', name, unit: '%' });
+          waits.set(process, names.map(laneOf));
         }
       },
       lane: (lane) => sink.lane(lane),
       event: (event) => {
         sink.event(event);
-        const lane = waits.get(event.lane.process);
-        if (event.kind !== 'step' || lane === undefined) return;
+        if (event.kind !== 'step') return;
         const start = traceTime(event.start + event.length);
-        sink.event(traceEvent({ kind: 'counter', lane, name: cpuWaitCounter, start, value: cpuWait }));
+        for (const [at, lane] of (waits.get(event.lane.process) ?? []).entries()) {
+          const value = waitOf(event.step)[at];
+          if (value !== undefined) sink.event(traceEvent({ kind: 'counter', lane, name: lane.name, start, value }));
+        }
       },
       end: (totals) => sink.end(totals),
     };
-    const options = { ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, steps, seed: 3 };
-    for (const _ of mergeRun(simulatedCluster({ ...options, stragglers: [...unevenSteps(3, steps), ...stragglers] }).sources, withWaits));
+    for (const _ of mergeRun(
+      simulatedCluster({ ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, seed: 3, ...options }).sources,
+      withWaits,
+    ));
     return sink.blame;
   }
+  /** Steps of 85 ms. */
+  const busyRun = (cpuWait: number, stragglers: ReturnType<typeof fault>[], steps = 900): RunBlame =>
+    waitingRun(() => [cpuWait], { steps, stragglers: [...unevenSteps(3, steps), ...stragglers] });
   const slowFrom = (step: number, lastStep: number, ms = 60) => [{ ...fault(step, lastStep), ms }];
   const ofRanks = ({ findings }: RunBlame) => findings.filter(({ kind }) => kind === 'straggler').map(({ ranks }) => ranks);
 
@@ -163,6 +173,24 @@ describe('on a busy host', () => {
     expect([busy.verdict, ofRanks(busy)]).toEqual(['cpu_contention', []]);
     const costOf = (run: RunBlame): number => run.findings.reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0);
     expect(Math.abs(costOf(busy) / costOf(busyRun(2, short)) - 1)).toBeLessThan(0.05);
+  });
+
+  it.each([
+    ['too little for it', 0.6, 'rotating_imbalance'],
+    ['enough for it', 30, 'cpu_contention'],
+  ] as const)('uneven work is that of the host only where threads wait %s', (_, all, kind) => {
+    const { verdict, findings } = waitingRun(() => [60, all], { steps: 600, stragglers: unevenSteps(3, 600) });
+    expect([verdict, findings.map((finding) => finding.kind)]).toEqual([kind, [kind]]);
+    expect(findings[0]?.evidence[0]).toContain(`they had none, ${all.toFixed(1)} % of all time`);
+  });
+
+  it('steps that are long now and then are the verdict where the hosts were busy in the first steps alone', () => {
+    const [random, steps] = [new Random(5), 600];
+    const long = Array.from({ length: steps }, (_, step) => step).filter((step) => step > 20 && random.uniform() < 0.05);
+    const stragglers = long.map((step) => ({ ...fault(step, step), ms: 400 }));
+    const verdictWith = (busySteps: number): string =>
+      waitingRun((step) => (step < busySteps ? [60, 30] : [1, 0.1]), { steps, stragglers }).verdict;
+    expect([verdictWith(40), verdictWith(steps)]).toEqual(['long_steps', 'balanced']);
   });
 
   it.each([

@@ -21,7 +21,7 @@ import type { BlameWindow, StepRange } from './blame-window.ts';
 import { cpuWaitOf } from './cpu-wait.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
-import { LongSteps } from './long-steps.ts';
+import { type LongStep, LongSteps } from './long-steps.ts';
 import { outlierMin } from './raw-steps.ts';
 import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
 import { StepChanges } from './step-changes.ts';
@@ -109,8 +109,6 @@ export class RunBlameSink implements TraceSink {
   #time = 0;
   #windows = 0;
   readonly #long = new LongSteps();
-  /** Hosts were busy in some window. */
-  #isBusy = false;
   /** Blame of the last steps, and these. */
   #last: { readonly numbers: readonly number[]; readonly blame: Blame } | undefined;
 
@@ -170,10 +168,11 @@ export class RunBlameSink implements TraceSink {
     }
     this.#last = { numbers: held.filter((step) => step >= since), blame: last };
     const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
-    this.#long.add(
-      held[0] ?? 0,
-      last.long.filter(({ step }) => step > this.#judgedUpTo),
-    );
+    const lastLong = last.long.filter(({ step }) => step > this.#judgedUpTo);
+    if (lastLong.length > 0) {
+      const { ranks } = this.#steps.windowOf(held.filter((step) => step >= since));
+      this.#addLong(held[0] ?? 0, lastLong, ranks, last.step * last.steps.count);
+    }
     // Findings of the last steps together are not repeated by their windows.
     const reported = new Set(keyed(last.findings).map(([key]) => key));
     while (left.length > 0) {
@@ -201,14 +200,13 @@ export class RunBlameSink implements TraceSink {
     const lengths = left.map((step) => this.#steps.lengthOf(step));
     // To cut steps takes longer than to judge the devices of a short recording, and most have no long ones.
     const hasLong = Math.max(0, ...lengths) > outlierMin * median(lengths);
-    const long = hasLong ? (this.#steps.windowOf(left).long ?? []) : [];
-    this.#long.add(left[0] ?? 0, long);
+    const { long = [], ranks = [] } = hasLong ? this.#steps.windowOf(left) : {};
     const isLong = new Set(long.map(({ step }) => step));
-    for (const [place, step] of left.entries()) {
-      if (isLong.has(step)) continue;
-      this.#compared++;
-      this.#time += lengths[place] as number;
-    }
+    const others = lengths.filter((_, place) => !isLong.has(left[place] as number));
+    const time = others.reduce((sum, length) => sum + length, 0);
+    this.#addLong(left[0] ?? 0, long, ranks, time);
+    this.#compared += others.length;
+    this.#time += time;
     return this.#withLong(blame);
   }
 
@@ -291,8 +289,7 @@ export class RunBlameSink implements TraceSink {
     this.#first = Math.min(this.#first, first);
     this.#time += step * count;
     // Long steps among the last ones are added once, by `judging`.
-    if (reported === undefined) this.#long.add(first, window.long ?? []);
-    if (cpuWaitOf(window.ranks).isBusy) this.#isBusy = true;
+    if (reported === undefined) this.#addLong(first, window.long ?? [], window.ranks, step * count);
     for (const [key, finding] of keyed(findings)) {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
@@ -356,20 +353,27 @@ export class RunBlameSink implements TraceSink {
     return episode;
   }
 
+  /** Long steps of a window; `time`: the length of its other steps, ns. */
+  #addLong(first: number, long: readonly LongStep[], ranks: BlameWindow['ranks'], time: number): void {
+    const sum = (of: 'cost' | 'length'): number => long.reduce((total, { [of]: part }) => total + part, 0);
+    this.#long.add(first, long, cpuWaitOf(ranks).explains(sum('cost'), time + sum('length')));
+  }
+
   /** Steps that comparisons leave out, by cause, as far as they cost the run something. */
   #longFindings(): { readonly finding: RunFinding; readonly isVerdict: boolean }[] {
     const { count: left, time } = this.#long;
     const [steps, all] = [this.#compared + left, this.#time + time];
-    return this.#long.groups(longShareToReport * all).map(({ ranks, phase, cause, steps: range, count, cost, isRegular, evidence }) => {
-      const [perStep, share] = [cost / Math.max(1, steps) / nanosPerMs, cost / all];
-      const finding: RunFinding = {
-        ...{ kind: 'long_steps', ranks, phase, steps: range, stretches: 1, affectedSteps: count, comparedSteps: steps, evidence },
-        ...{ costMsPerAffectedStep: cost / count / nanosPerMs, costMsPerStep: perStep, shareOfStep: share, gainMsPerStep: perStep },
-      };
-      // A busy host stops any rank now and then.
-      const isCertain = cause !== 'unknown' && (isRegular || (count >= longStepsMin && !this.#isBusy));
-      return { finding, isVerdict: isCertain && share >= longShareToJudge };
-    });
+    return this.#long
+      .groups(longShareToReport * all)
+      .map(({ ranks, phase, cause, steps: range, count, quiet, cost, isRegular, evidence }) => {
+        const [perStep, share] = [cost / Math.max(1, steps) / nanosPerMs, cost / all];
+        const finding: RunFinding = {
+          ...{ kind: 'long_steps', ranks, phase, steps: range, stretches: 1, affectedSteps: count, comparedSteps: steps, evidence },
+          ...{ costMsPerAffectedStep: cost / count / nanosPerMs, costMsPerStep: perStep, shareOfStep: share, gainMsPerStep: perStep },
+        };
+        const isCertain = cause !== 'unknown' && (isRegular || (quiet >= longStepsMin && 2 * quiet >= count));
+        return { finding, isVerdict: isCertain && share >= longShareToJudge };
+      });
   }
 
   #findingOf({ reported, steps, stretches, affected, cost }: Episode): RunFinding {

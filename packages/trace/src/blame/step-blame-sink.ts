@@ -7,7 +7,7 @@
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
-import { cpuWaitCounter, isWaitingRole, loaderWorkersKey } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter, isWaitingRole, loaderWorkersKey } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -15,7 +15,7 @@ import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
-import type { BlameWindow, RankStep } from './blame-window.ts';
+import type { BlameRank, BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { LoaderQueues, type LoaderTimes } from './loader-queues.ts';
@@ -38,8 +38,9 @@ interface Process {
   readonly threads: TraceLane[];
   spans: Candidate[];
   collectives: RawCollective[];
-  /** Latest CPU-wait samples of its threads, in order of time. */
-  cpuWaits: { readonly at: number; readonly share: number }[];
+  /** Latest samples of what its threads waited for a CPU, in order of time: of the time that they wanted one, and of all time. */
+  readonly cpuWaits: Sample[];
+  readonly cpuWaitTimes: Sample[];
   steps: number;
   lastEnd: number;
 }
@@ -117,6 +118,7 @@ export class StepBlameSink implements TraceSink {
         spans: [],
         collectives: [],
         cpuWaits: [],
+        cpuWaitTimes: [],
         steps: 0,
       };
       const begun: Process = { ...process, lastEnd: Number.NaN };
@@ -141,7 +143,8 @@ export class StepBlameSink implements TraceSink {
     if (event.kind === 'span') this.#span(process, event);
     else if (event.kind === 'collective') this.#collective(process, event);
     else if (event.kind === 'step') this.#step(process, event);
-    else if (event.kind === 'counter' && event.name === cpuWaitCounter) this.#cpuWait(process, event);
+    else if (event.kind === 'counter' && event.name === cpuWaitCounter && event.value <= 100) sample(process.cpuWaits, event);
+    else if (event.kind === 'counter' && event.name === cpuWaitTimeCounter) sample(process.cpuWaitTimes, event);
   }
 
   endStretch(): void {
@@ -233,12 +236,6 @@ export class StepBlameSink implements TraceSink {
     if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
       process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name: op, from: start, until: start + length });
     }
-  }
-
-  #cpuWait({ cpuWaits }: Process, { start, value }: TraceEvent): void {
-    if (!(value >= 0 && value <= 100)) return;
-    cpuWaits.push({ at: start, share: value / 100 });
-    if (cpuWaits.length > 2 * limits.blameSamplesMax) cpuWaits.splice(0, limits.blameSamplesMax);
   }
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
@@ -370,19 +367,39 @@ export class StepBlameSink implements TraceSink {
   }
 
   /** Share of the time from a process's first step to the end of its last one, or its last sample; a sample tells of the time since the one before. */
-  #cpuWaitDuring(index: number, first?: ReadonlyMap<number, RawStep>, last?: ReadonlyMap<number, RawStep>): number | undefined {
-    const { cpuWaits = [] } = this.#processes.get(index) ?? {};
-    const [from, until] = [first?.get(index), last?.get(index)];
-    if (from === undefined || until === undefined) return undefined;
+  #cpuWaitDuring(
+    index: number,
+    first?: ReadonlyMap<number, RawStep>,
+    last?: ReadonlyMap<number, RawStep>,
+  ): Pick<BlameRank, 'cpuWait' | 'cpuWaitTime'> {
+    const [process, from, until] = [this.#processes.get(index), first?.get(index), last?.get(index)];
+    if (process === undefined || from === undefined || until === undefined) return {};
     const end = until.start + until.length;
-    let [waited, told] = [0, from.start];
-    for (const { at, share } of cpuWaits) {
-      if (at <= told || told >= end) continue;
-      waited += share * (Math.min(at, end) - told);
-      told = Math.min(at, end);
-    }
-    return told > from.start ? waited / (told - from.start) : undefined;
+    return { cpuWait: meanOf(process.cpuWaits, from.start, end), cpuWaitTime: meanOf(process.cpuWaitTimes, from.start, end) };
   }
+}
+
+/** A share since the sample before. */
+interface Sample {
+  readonly at: number;
+  readonly share: number;
+}
+
+function sample(samples: Sample[], { start, value }: TraceEvent): void {
+  if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return;
+  samples.push({ at: start, share: value / 100 });
+  if (samples.length > 2 * limits.blameSamplesMax) samples.splice(0, limits.blameSamplesMax);
+}
+
+/** From `from` to `end`, or to the last sample before it; undefined without any. */
+function meanOf(samples: readonly Sample[], from: number, end: number): number | undefined {
+  let [sum, told] = [0, from];
+  for (const { at, share } of samples) {
+    if (at <= told || told >= end) continue;
+    sum += share * (Math.min(at, end) - told);
+    told = Math.min(at, end);
+  }
+  return told > from ? sum / (told - from) : undefined;
 }
 
 /** Time of a step in collectives that nothing hides; undefined without collectives. */
