@@ -47,23 +47,36 @@ export function resolutionOf(finding: WentAway | Rebaselined): string {
   return `a new context since step ${finding.step}: there is nothing to compare with any more`;
 }
 
+/** Facts about the series of ranks. */
+export interface RankFacts {
+  /** Number of ranks with known own work. */
+  readonly ranks: number;
+  /** Ranks whose own work takes at least `least` ns longer since this step, certain or not. */
+  readonly risen: (onsetStep: number, least: number) => readonly number[];
+}
+
 /** The ranks with the largest slow-down, unless they are half of all, and the phase. */
-export function hintOf(found: Iterable<Found>, ranks: number): AlertHint | null {
+export function hintOf(found: Iterable<Found>, { ranks, risen }: RankFacts): AlertHint | null {
   const all = [...found];
   const of = (kind: StepSeries['kind']): Found[] =>
     all.filter(({ about }) => about.kind === kind).sort((a, b) => slowerBy(b) - slowerBy(a));
   const [slowRanks, slowPhases] = [of('rank'), of('phase')];
   const most = slowRanks[0] === undefined ? 0 : slowerBy(slowRanks[0]);
-  const named = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
+  // The first rank to be certain is not to blame for what others take longer, too.
+  const also = slowRanks[0] === undefined ? [] : risen(slowRanks[0].finding.onsetStep, most / 2);
+  const certain = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
+  const named = [...new Set([...certain, ...also])];
   const phase = slowPhases[0]?.about.phase;
   if (named.length === 0 && phase === undefined) return null;
   const isOfAll = 2 * named.length >= Math.max(ranks, 2) && named.length > 1;
   return { ranks: isOfAll ? [] : named.sort((a, b) => a - b), ...(isOfAll && { isOfAll }), phase };
 }
 
-export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {
-  const what =
-    about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
+export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number, hint: AlertHint | null): string {
+  const isOneOfAll = about.kind === 'rank' && hint?.isOfAll === true;
+  const rank = isOneOfAll ? `most ranks are slower: rank ${about.rank}` : `rank ${about.rank} is`;
+  const what = about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? rank : `phase "${nameText(about.phase ?? '')}" is`;
   const slowly = kind === 'drift' ? ', little by little,' : '';
-  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
+  const slower = isOneOfAll ? `by ${percentText(change)}` : `${percentText(change)} slower`;
+  return `${what} ${slower}${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
 }

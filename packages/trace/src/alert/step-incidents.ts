@@ -27,6 +27,7 @@ import {
   type Found,
   hintOf,
   leadOf,
+  type RankFacts,
   resolutionOf,
   ruleOf,
   type Slower,
@@ -55,9 +56,7 @@ export interface StepIncidentsState {
 }
 
 /** Facts about the series that incidents need. */
-export interface StepSeriesFacts {
-  /** Number of ranks with known own work. */
-  readonly ranks: number;
+export interface StepSeriesFacts extends RankFacts {
   /** Usual length of a step, ns. */
   readonly usual: number;
   /** Rise of the cluster's steps since this step, ns, certain or not; undefined if unknown. */
@@ -195,7 +194,7 @@ export class StepIncidents {
     const near = this.#near(lead);
     this.#waiting = this.#waiting.filter((one) => one !== lead && !near.includes(one));
     const parts = new Map([lead, ...near].map((one) => [seriesKey(one.about), one]));
-    const hint = hintOf(parts.values(), facts.ranks);
+    const hint = hintOf(parts.values(), facts);
     const key = seriesKey(about);
     const alert: OpenAlert = {
       id: `${this.#run}/${ruleOf(finding)}/${nameText(key)}/${finding.onsetStep}`,
@@ -203,7 +202,7 @@ export class StepIncidents {
       rule: ruleOf(finding),
       state: 'firing',
       severity: severityOf(parts.values()),
-      summary: summaryOf(about, finding, finding.before),
+      summary: summaryOf(about, finding, finding.before, hint),
       series: about,
       firedAt: isoTime(nowMs),
       resolvedAt: null,
@@ -237,9 +236,14 @@ export class StepIncidents {
       this.#say(alert, finding, alert.onsetStep ?? finding.onsetStep);
     } else if (alert.rule === 'step_time_drift' && finding.kind === 'regression') {
       alert.onsetStep = finding.onsetStep;
-      alert.summary = summaryOf(alert.series, { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 }, alert.before ?? 0);
+      alert.summary = summaryOf(
+        alert.series,
+        { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 },
+        alert.before ?? 0,
+        alert.hint,
+      );
     }
-    const hint = hintOf(parts.values(), facts.ranks);
+    const hint = hintOf(parts.values(), facts);
     if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
       alert.hint = { ...hint, phase: alert.hint?.phase ?? hint.phase };
       alert.ranks = [...hint.ranks];
@@ -282,7 +286,7 @@ export class StepIncidents {
     alert.after = finding.after;
     alert.change = finding.change;
     alert.confidence = { ...finding.confidence };
-    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before);
+    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before, alert.hint);
   }
 
   #resolve(incident: Incident, nowMs: number, resolution: string): void {
@@ -300,10 +304,10 @@ export class StepIncidents {
   }
 
   /** Whether it is a large share of a step, and either points to ranks or shows in the cluster's steps: otherwise it costs nothing. */
-  #isWorthIt(lead: Found, { usual, ranks, clusterRise }: StepSeriesFacts): boolean {
-    if (slowerBy(lead) < this.#aloneShare * usual) return false;
-    if ((hintOf([lead, ...this.#near(lead)], ranks)?.ranks.length ?? 0) > 0) return true;
-    return (clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
+  #isWorthIt(lead: Found, facts: StepSeriesFacts): boolean {
+    if (slowerBy(lead) < this.#aloneShare * facts.usual) return false;
+    if ((hintOf([lead, ...this.#near(lead)], facts)?.ranks.length ?? 0) > 0) return true;
+    return (facts.clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
   }
 
   /** Whether a finding belongs to the fault of `incident`. */

@@ -147,7 +147,11 @@ export class StepTimeRules {
   #facts(): StepSeriesFacts {
     const clusterRise = (onsetStep: number): number | undefined => this.#series.get('cluster')?.detector.riseSince(onsetStep);
     const latest = (about: StepSeries): number | undefined => this.#series.get(seriesKey(about))?.detector.latest;
-    return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest };
+    const risen = (onsetStep: number, least: number): number[] =>
+      [...this.#series.values()].flatMap(({ about: { kind, rank }, detector }) =>
+        kind === 'rank' && rank !== undefined && (detector.riseSince(onsetStep) ?? 0) >= least ? [rank] : [],
+      );
+    return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest, risen };
   }
 
   #seriesOf(about: StepSeries): Series | undefined {
