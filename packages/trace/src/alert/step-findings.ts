@@ -72,11 +72,9 @@ export function hintOf(found: Iterable<Found>, { ranks, risen }: RankFacts): Ale
   return { ranks: isOfAll ? [] : named.sort((a, b) => a - b), ...(isOfAll && { isOfAll }), phase };
 }
 
-export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number, hint: AlertHint | null): string {
-  const isOneOfAll = about.kind === 'rank' && hint?.isOfAll === true;
-  const rank = isOneOfAll ? `most ranks are slower: rank ${about.rank}` : `rank ${about.rank} is`;
-  const what = about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? rank : `phase "${nameText(about.phase ?? '')}" is`;
+export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {
+  const what =
+    about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
   const slowly = kind === 'drift' ? ', little by little,' : '';
-  const slower = isOneOfAll ? `by ${percentText(change)}` : `${percentText(change)} slower`;
-  return `${what} ${slower}${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
+  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
 }

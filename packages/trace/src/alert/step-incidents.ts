@@ -202,7 +202,7 @@ export class StepIncidents {
       rule: ruleOf(finding),
       state: 'firing',
       severity: severityOf(parts.values()),
-      summary: summaryOf(about, finding, finding.before, hint),
+      summary: summaryOf(about, finding, finding.before),
       series: about,
       firedAt: isoTime(nowMs),
       resolvedAt: null,
@@ -236,12 +236,7 @@ export class StepIncidents {
       this.#say(alert, finding, alert.onsetStep ?? finding.onsetStep);
     } else if (alert.rule === 'step_time_drift' && finding.kind === 'regression') {
       alert.onsetStep = finding.onsetStep;
-      alert.summary = summaryOf(
-        alert.series,
-        { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 },
-        alert.before ?? 0,
-        alert.hint,
-      );
+      alert.summary = summaryOf(alert.series, { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 }, alert.before ?? 0);
     }
     const hint = hintOf(parts.values(), facts);
     if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
@@ -286,7 +281,7 @@ export class StepIncidents {
     alert.after = finding.after;
     alert.change = finding.change;
     alert.confidence = { ...finding.confidence };
-    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before, alert.hint);
+    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before);
   }
 
   #resolve(incident: Incident, nowMs: number, resolution: string): void {
