@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';
-import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
+import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean, steadyRise } from './block-statistics.ts';
 
 const sorted = (values: Iterable<number>): number[] => [...values].sort((a, b) => a - b);
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -33,8 +33,32 @@ describe.each([1, 2, 3])('statistics of random numbers (seed %i)', (seed) => {
     // Insertion sort: a few thousand are slow, but fine here.
     expect(deviationOfSorted(space, 4000, median)).toBeGreaterThan(1.85);
     expect(deviationOfSorted(Float64Array.from([1, 2, 3]), 3, 2)).toBeCloseTo(1.4826, 6);
-    const rising = many.map((value, at) => value + at / 100);
-    expect(Math.abs(deviationOfNeighbours(rising, 4000, space) - 2)).toBeLessThan(0.15);
+    for (const rise of [0.01, 1, 100]) {
+      const rising = many.map((value, at) => value + rise * at);
+      expect(Math.abs(deviationOfNeighbours(rising, 4000, space) - 2)).toBeLessThan(0.15);
+    }
+  });
+
+  it('gives the rise of a straight line that explains most of what varies, and none of other shapes', () => {
+    const rising = values.map((value, at) => value + at);
+    expect(Math.abs(steadyRise(rising, 41, 0.85) - 1)).toBeLessThan(0.12);
+    expect(steadyRise(rising, 41, 0.9999)).toBe(0);
+    expect(
+      steadyRise(
+        Float64Array.from({ length: 41 }, (_, at) => 3 + 0.5 * at),
+        41,
+        0.9999,
+      ),
+    ).toBeCloseTo(0.5, 12);
+    for (const shape of [(at: number) => -at, (at: number) => (at > 20 ? 1 : 0), (at: number) => Math.sin(at / 5), () => 7]) {
+      expect(
+        steadyRise(
+          Float64Array.from({ length: 41 }, (_, at) => shape(at)),
+          41,
+          0.85,
+        ),
+      ).toBe(0);
+    }
   });
 
   it('gives the mean of the middle half', () => {

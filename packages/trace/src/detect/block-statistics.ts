@@ -32,11 +32,26 @@ export function deviationOfSorted(scratch: Float64Array, count: number, center: 
   return 1.4826 * middleOf(scratch, count);
 }
 
-/** Standard deviation of the first `count` numbers (two or more) from the differences of neighbours: a slow rise is no noise. */
+/** Standard deviation of the first `count` numbers (two or more) from the differences of neighbours: a steady rise is no noise. */
 export function deviationOfNeighbours(values: NumberArray, count: number, scratch: Float64Array): number {
-  for (let at = 1; at < count; at++) scratch[at - 1] = Math.abs((values[at] as number) - (values[at - 1] as number));
+  for (let at = 1; at < count; at++) scratch[at - 1] = (values[at] as number) - (values[at - 1] as number);
   sortNumbers(scratch, count - 1);
-  return (1.4826 / Math.SQRT2) * middleOf(scratch, count - 1);
+  return deviationOfSorted(scratch, count - 1, middleOf(scratch, count - 1)) / Math.SQRT2;
+}
+
+/** The rise per number (least squares) of the first `count`, if a straight line explains at least `share` of their variation; else 0. */
+export function steadyRise(values: NumberArray, count: number, share: number): number {
+  const [origin, middle] = [values[0] as number, (count - 1) / 2];
+  let [sum, squares, together] = [0, 0, 0];
+  for (let at = 0; at < count; at++) {
+    const value = (values[at] as number) - origin;
+    sum += value;
+    squares += value * value;
+    together += (at - middle) * value;
+  }
+  const own = (count * (count * count - 1)) / 12;
+  const variation = squares - (sum * sum) / count;
+  return together > 0 && together * together >= share * own * variation ? together / own : 0;
 }
 
 /** Mean of the middle half of the first `count` numbers: isolated spikes drop out on either side. Sorts them. */

@@ -4,7 +4,7 @@
 // before, or end just now, or scatter more than a new level would), noise correlated from step to step (levels of such lengths differ by as
 // much), steps that take one of two paths (as many slow blocks in a row occur by chance).
 
-import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
+import { deviationOfSorted, medianOfRange, steadyRise } from './block-statistics.ts';
 import type { DetectorPlan } from './detector-options.ts';
 import { isHabit } from './series-habits.ts';
 
@@ -18,6 +18,8 @@ const medianVariance = 1.4;
 const unsteadyFactor = 16;
 /** Up to this chance of so many blocks beyond the middle of a change, it counts as a change. */
 const chanceMax = 1e-4;
+/** A line that explains this share of a series' variation is a steady rise: one step in its middle is explained to three quarters. */
+export const steadyShare = 0.85;
 /** Record required for a small change, as a share of the blocks that a series remembers. */
 const recordShare = 0.68;
 
@@ -81,9 +83,10 @@ function isChance(values: Float32Array, size: number, { at, count, before, after
 
 /**
  * The difference that block-to-block correlated noise makes between the last `held` blocks and a baseline. It is measured within stretches of
- * the same length: over longer ones a rise would be noise, too.
+ * the same length: over longer ones a rise would be noise, too. A series that rises steadily wanders only beside that rise.
  */
 export function wanderOver({ options, noise, noiseAt }: DetectorPlan, values: Float32Array, size: number, held: number): number {
-  noise.measure(values, size - held, noiseAt, held, held, options.noiseFloor);
+  const rise = steadyRise(values, size - held, steadyShare);
+  noise.measure(values, size - held, noiseAt, held, held, options.noiseFloor, rise);
   return options.learntT * Math.sqrt((noise.variance / 2) * (1 + held / options.referenceBlocks));
 }

@@ -20,8 +20,17 @@
 // Invariant: the output depends only on the steps since the last new baseline, so a detector restored from `state()` continues unchanged.
 // Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
-import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean, nearerOf } from './block-statistics.ts';
-import { isNews, wanderOver } from './change-doubts.ts';
+import {
+  deviationOfNeighbours,
+  deviationOfSorted,
+  fitRamp,
+  fitStep,
+  medianOfRange,
+  midmean,
+  nearerOf,
+  steadyRise,
+} from './block-statistics.ts';
+import { isNews, steadyShare, wanderOver } from './change-doubts.ts';
 import { detectLimits } from './detect-limits.ts';
 import { DetectorPlan } from './detector-options.ts';
 import { checkState, type DetectorState, type OpenIncident, restoreValues, valuesOf } from './detector-state.ts';
@@ -45,6 +54,8 @@ import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-fin
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
 /** Fewest blocks left for the level before a change. */
 const leastBefore = 4;
+/** A change before there is a baseline is this many times the smallest that a young series reports. */
+const earlyFactor = 2;
 /** Blocks that show the level of now. */
 const latestBlocks = 4;
 /** An excess over the golden baseline is a jump if the level before it had covered less than this share of it. */
@@ -52,6 +63,9 @@ const jumpBaseShare = 0.25;
 
 /** A leap of a noisy series is this many times its smallest reported change: as many half blocks confirm it as whole ones do in a quiet series. */
 const leapFactor = 2;
+
+/** A block that falls by so many standard errors of its own steps is warm-up. */
+const warmUpDeviations = 4;
 
 /** The last blocks, not learnt from: they may be part of an unseen change. */
 const freshBlocks = 6;
@@ -264,7 +278,7 @@ export class SeriesDetector {
     const { options } = this.#plan;
     const level = this.#levelOfSteps(0, count);
     this.#filled = 0;
-    if (this.#warmedUp >= 0 && !this.#warmUp(level)) return undefined;
+    if (this.#warmedUp >= 0 && !this.#warmUp(level, count)) return undefined;
     this.#append(level);
     this.#fresh++;
     if (this.#pending === 0) this.#learn(freshBlocks);
@@ -272,11 +286,17 @@ export class SeriesDetector {
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
   }
 
-  /** Whether warm-up ended before this block. During warm-up only the last blocks are kept that are calm in a row. */
-  #warmUp(level: number): boolean {
-    const { warmUpBlocks, warmUpBlocksMax, warmUpShare } = this.#plan.options;
+  /**
+   * Whether warm-up ended before this block. During warm-up only the last blocks are kept of which none falls by more than the noise of its
+   * `count` steps explains. Steps that become slower are no warm-up.
+   */
+  #warmUp(level: number, count: number): boolean {
+    const { options, scratch } = this.#plan;
+    const { warmUpBlocks, warmUpBlocksMax, warmUpShare } = options;
     const last = this.#values[this.#size - 1] as number;
-    if (this.#size > 0 && Math.abs(level - last) >= warmUpShare) this.#size = 0;
+    // The block's steps are still sorted.
+    const fallMin = Math.max(warmUpShare, (warmUpDeviations * deviationOfSorted(scratch, count, level)) / Math.sqrt(count));
+    if (this.#size > 0 && last - level >= fallMin) this.#size = 0;
     this.#warmedUp++;
     if (this.#size >= warmUpBlocks || this.#warmedUp > warmUpBlocksMax) {
       this.#warmedUp = -1;
@@ -311,7 +331,9 @@ export class SeriesDetector {
   /** Sets the baseline from the first stable blocks. If they are noisy, blocks are twice as long from here on, and existing ones become pairs. */
   #setGolden(): void {
     const { scratch, options } = this.#plan;
-    const golden = medianOfRange(this.#values, 0, this.#size, scratch);
+    // Blocks that rise steadily are as fast as the first of them.
+    const rise = steadyRise(this.#values, this.#size, steadyShare);
+    const golden = medianOfRange(this.#values, 0, this.#size, scratch) - (rise * (this.#size - 1)) / 2;
     const noise = deviationOfNeighbours(this.#values, this.#size, scratch);
     this.#setLevel(goldenAt, golden);
     this.#setLevel(goldenNoiseAt, Math.max(noise, options.noiseFloor));
@@ -398,13 +420,33 @@ export class SeriesDetector {
       noteDip(values, habitsAt, this.#level(goldenAt), held);
       this.#setLevel(goldenAt, held);
     }
-    if (bestWindow === 0) {
-      this.#pending = 0;
-      return undefined;
-    }
-    this.#pending = bestT > 0 ? Math.max(0, this.#pending) + 1 : Math.min(0, this.#pending) - 1;
-    if ((Math.abs(this.#pending) < confirmBlocks && !this.#isLeapConfirmed) || Math.abs(bestT) < thresholdT) return undefined;
+    if (bestWindow === 0) this.#pending = 0;
+    else this.#pending = bestT > 0 ? Math.max(0, this.#pending) + 1 : Math.min(0, this.#pending) - 1;
+    const isConfirmed = Math.abs(this.#pending) >= confirmBlocks || (bestWindow !== 0 && this.#isLeapConfirmed);
+    if (!isConfirmed || Math.abs(bestT) < thresholdT) return this.#earlyChangeOf();
     return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
+  }
+
+  /**
+   * Reports a slow-down before there is a baseline, with too few blocks before it for any window. So little is known of the series then that it
+   * must be `earlyFactor` times as large as later.
+   */
+  #earlyChangeOf(): StepTimeFinding | undefined {
+    const { options, referenceBlocksMin, scratch, step, ramp } = this.#plan;
+    const { confirmBlocks, changeMinYoung, noiseFloor, thresholdT } = options;
+    const values = this.#values;
+    const size = this.#size;
+    if (!Number.isNaN(this.#level(goldenAt)) || size < leastBefore + confirmBlocks + 1) return undefined;
+    fitStep(values, 0, size, 1, size - confirmBlocks - 1, step);
+    if (step.at < leastBefore || step.at >= referenceBlocksMin) return undefined;
+    fitRamp(values, 0, size, ramp);
+    if (ramp.squares < step.squares) return undefined;
+    const held = size - step.at;
+    const noise = Math.max(deviationOfNeighbours(values, size, scratch), noiseFloor);
+    const changeMin = Math.max(earlyFactor * changeMinYoung, this.#changeMin(noise));
+    const change = medianOfRange(values, step.at, size, scratch) - medianOfRange(values, 0, step.at, scratch);
+    const t = change / (medianError * noise * Math.sqrt(1 / held + 1 / step.at));
+    return change < changeMin || t < thresholdT ? undefined : this.#judge(held, true, noise, changeMin);
   }
 
   /** The smallest reported change at this noise. */

@@ -63,6 +63,21 @@ describe('noise learnt from a series (200 seeds)', () => {
     expect(of(0.95)).toBeGreaterThan(0.7);
   });
 
+  it('is that beside a rise which is told, however steep (40 blocks)', () => {
+    const { noise } = new DetectorPlan();
+    const random = new Random(3, 'levels');
+    const flat = Array.from({ length: 40 }, () => random.normal(0, 0.003));
+    const measured = (rise: number, told: number): number => {
+      noise.measure(learnt(flat.map((level, at) => level + rise * at)).fill(Number.NaN, blocks), 40, blocks, 16, 16, floor, told);
+      return noise.variance;
+    };
+    const plain = measured(0, 0);
+    for (const rise of [0.001, 0.01, 0.1]) {
+      expect(Math.abs(measured(rise, rise) / plain - 1)).toBeLessThan(0.001);
+      expect(measured(rise, 0)).toBeGreaterThan(2 * plain);
+    }
+  });
+
   it('rests on more the longer it is known, is never below the floor, and not taken from one fault alone', () => {
     const { noise } = new DetectorPlan();
     noise.measure(learnt(new Array(40).fill(5)), 40, blocks, 4, 32, floor);

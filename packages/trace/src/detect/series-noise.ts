@@ -89,10 +89,11 @@ export class NoiseMeasure {
 
   /**
    * Measures the usual difference between the means of `recent` blocks and of the `before` blocks ahead of them. `values` begins with the
-   * `blocks` latest levels, and holds the learnt noise from `at` on; `floor`: lower limit of a block's deviation.
+   * `blocks` latest levels, and holds the learnt noise from `at` on; `floor`: lower limit of a block's deviation; `rise`: what the levels rise by
+   * from block to block, which is no noise.
    */
-  measure(values: Float32Array, blocks: number, at: number, recent: number, before: number, floor: number): void {
-    this.#sum(values, blocks, floor);
+  measure(values: Float32Array, blocks: number, at: number, recent: number, before: number, floor: number, rise = 0): void {
+    this.#sum(values, blocks, floor, rise);
     const count = learntBlocks(values, at);
     let ratio: number = assumed.ratioMin;
     for (let scale = 0; scale < noiseScales; scale++) {
@@ -122,12 +123,14 @@ export class NoiseMeasure {
   }
 
   /** Sums of the levels, with single outliers clipped. */
-  #sum(values: Float32Array, blocks: number, floor: number): void {
-    const middle = medianOfRange(values, 0, blocks, this.#scratch);
+  #sum(values: Float32Array, blocks: number, floor: number, rise: number): void {
+    const sums = this.#sums;
+    for (let at = 0; at < blocks; at++) sums[at + 1] = (values[at] as number) - rise * at;
+    const middle = medianOfRange(sums, 1, blocks + 1, this.#scratch);
     const most = differenceDeviationsMax * Math.max(floor, deviationOfSorted(this.#scratch, blocks, middle));
-    for (let at = 0; at < blocks; at++) {
-      const level = Math.max(-most, Math.min(most, (values[at] as number) - middle));
-      this.#sums[at + 1] = (this.#sums[at] as number) + level;
+    for (let at = 1; at <= blocks; at++) {
+      const level = Math.max(-most, Math.min(most, (sums[at] as number) - middle));
+      sums[at] = (sums[at - 1] as number) + level;
     }
   }
 
