@@ -250,12 +250,12 @@ export class AlertEngine {
     let growth = state.memory.get(name);
     if (growth === undefined) {
       if (state.memory.size >= limits.alertMemoryCountersPerRankMax) return;
-      growth = new MemoryGrowth(this.#rules.memoryGrowthStepsMin);
+      growth = new MemoryGrowth(this.#rules.memoryGrowthStepsMin, calmShare * this.#rules.memoryGrowthBytesMin);
       state.memory.set(name, growth);
     }
     const step = this.#assembly.lastOf(rank);
     if (!growth.add(step, value)) return;
-    const most = growthOf(state);
+    const most = largestGrowth(state)?.growth ?? 0;
     if (most >= this.#rules.memoryGrowthBytesMin) {
       if (!this.#growing.has(rank))
         this.#growing.raise(rank, this.#nowMs, { key: `${state.incarnation}-${growth.fromStep}`, step: growth.fromStep });
@@ -444,15 +444,11 @@ export class AlertEngine {
   }
 
   #growth(ranks: readonly number[]): RankTrouble {
-    const growths = ranks
-      .map((rank) => [rank, this.#ranks.get(rank)] as const)
-      .map(([, state]) => (state === undefined ? 0 : growthOf(state)));
-    const most = Math.max(...growths);
-    return {
-      summary: `memory of ${ranksText(ranks)} grows by ${bytesText(most)} a step, and did not stop for ${this.#rules.memoryGrowthStepsMin} steps`,
-      before: 0,
-      after: most,
-    };
+    const states = ranks.flatMap((rank) => this.#ranks.get(rank) ?? []);
+    const most = largest(states.flatMap((state) => largestGrowth(state) ?? []));
+    const [growth, steps] = [most?.growth ?? 0, most?.steps ?? this.#rules.memoryGrowthStepsMin];
+    const summary = `memory of ${ranksText(ranks)} grows by ${bytesText(growth)} a step, and did not stop for ${steps} steps`;
+    return { summary, before: 0, after: growth };
   }
 
   #loss(ranks: readonly number[]): RankTrouble {
@@ -534,7 +530,9 @@ export class AlertEngine {
 const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
   `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${collectiveText(nameText(op), nameText(group), sequence)}`;
 
-const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
+const largest = (counters: readonly MemoryGrowth[]): MemoryGrowth | undefined =>
+  counters.reduce<MemoryGrowth | undefined>((most, one) => ((one.growth ?? 0) > (most?.growth ?? 0) ? one : most), undefined);
+const largestGrowth = ({ memory }: RankState): MemoryGrowth | undefined => largest([...memory.values()]);
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
 function newRank(

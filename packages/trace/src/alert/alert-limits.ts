@@ -44,6 +44,8 @@ export const alertLimits = {
   alertMemoryWarmUpSteps: 50,
   /** Memory counters of one rank that are watched for growth; further ones are ignored. */
   alertMemoryCountersPerRankMax: 16,
+  /** Windows in which one memory counter is watched for growth, each of twice the length of the one before: 400 000 steps in all. */
+  alertMemoryWindowsMax: 12,
   /** Groups of ranks in which collectives are followed; further ones are ignored. */
   alertGroupsMax: 1024,
   /** Open parts of collectives of one rank that are followed; further ones are ignored. */

@@ -1,7 +1,7 @@
 // Every bound of what a comparison of two runs may keep, with its unit last.
 
 export const compareLimits = {
-  /** Names (with kind, device and group) of one run, about 3 KiB each; spans with further ones are counted together and left out of the comparison. */
+  /** Names (with kind, device and group) of one run, 4 to 7 KiB each; spans with further ones are counted together and left out of the comparison. */
   compareNamesMax: 16_384,
   /** Sums of single ranks, 16 bytes each, over all names of one run; names beyond have no ranks of their own. */
   compareRankSumsMax: 1_048_576,

@@ -2,6 +2,7 @@ import { type NameDifference, nanos, type RunDifference, traceTime } from '@rank
 import { describe, expect, it } from 'vitest';
 import { seedCount } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import { noisySteps, stepNoises } from '../simulate/noisy-steps.ts';
 import { Random } from '../simulate/random.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
@@ -11,7 +12,7 @@ import { readKineto } from '../torch/kineto-reader.ts';
 import { kinetoSources } from '../torch/kineto-source.ts';
 import { compareRuns } from './compare-runs.ts';
 import { type RunTimes, type RunTimesOptions, RunTimesSink } from './run-times.ts';
-import { StepSeries } from './step-series.ts';
+import { type SeriesMiddle, StepSeries } from './step-series.ts';
 
 const ms = 1e6;
 
@@ -232,5 +233,23 @@ describe('a series over steps', () => {
     const { level, error } = series.median(6);
     expect(level).toBe(100);
     expect(error as number).toBeLessThan(2);
+  });
+
+  it.each([12, 64, 160, 640])('knows how little %i steps say that are alike, whatever the noise (50 seeds each)', (steps) => {
+    // The level of telegraph noise jumps.
+    const kinds = stepNoises.filter((kind) => kind !== 'telegraph');
+    let far = 0;
+    for (const kind of kinds)
+      for (let seed = 0; seed < 50; seed++) {
+        const times = noisySteps({ kind, seed: 50_000 + seed, steps: 10 + 3 * steps }).subarray(10);
+        const [a, b] = [times.subarray(0, steps), times.subarray(2 * steps)].map((part) => {
+          const series = new StepSeries();
+          for (const time of part) series.add(time);
+          return series.median(steps);
+        }) as [SeriesMiddle, SeriesMiddle];
+        if (Math.abs(b.level - a.level) > 5 * Math.hypot(a.error as number, b.error as number)) far++;
+      }
+    // Taken for independent, up to 15 % of them are that far apart.
+    expect(far / (50 * kinds.length)).toBeLessThan(0.05);
   });
 });

@@ -2,7 +2,11 @@
 //
 // The middle of what is in more than half of the steps is the median: a checkpoint or a slow first step does not move it. The median of anything
 // rarer is 0, so that is compared by means.
+//
+// Steps that are alike, or wander, say less than independent ones do: the error of a median is at least that of the means of up to 64 stretches, which
+// are kept in their order.
 
+import { cutOfBlocks, cutOfSteps, trimmedMean } from '../detect/compare-series.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
@@ -13,6 +17,10 @@ const middleHalf = 1.349;
 const quartileStepsMin = 12;
 /** From this many steps on, the longest one may be an outlier. */
 const trimStepsMin = 4;
+/** Largest relative error of a quantile of many steps: small beside the differences that are reported. */
+const accuracy = 0.002;
+/** Stretches whose means are kept, and the fewest of which one outlier falls out. */
+const [stretchesMax, stretchesMin] = [64, 10] as const;
 /** Deviations below this share of the level count as this: clocks and schedulers are not better. */
 const scatterMin = 0.002;
 
@@ -24,10 +32,15 @@ export interface SeriesMiddle {
 }
 
 export class StepSeries {
-  readonly #values = new QuantileSketch();
+  readonly #values = new QuantileSketch(accuracy);
   #sum = 0;
   #squares = 0;
   #second = 0;
+  readonly #stretches: number[] = [];
+  /** Steps of a stretch, and the open one. */
+  #stretchSteps = 1;
+  #openSteps = 0;
+  #openSum = 0;
 
   /** Steps that have it. */
   get steps(): number {
@@ -41,6 +54,19 @@ export class StepSeries {
     this.#values.add(value);
     this.#sum += value;
     this.#squares += value * value;
+    this.#openSum += value;
+    if (++this.#openSteps === this.#stretchSteps) this.#endStretch();
+  }
+
+  #endStretch(): void {
+    const means = this.#stretches;
+    means.push(this.#openSum / this.#openSteps);
+    this.#openSteps = 0;
+    this.#openSum = 0;
+    if (means.length < stretchesMax) return;
+    this.#stretchSteps *= 2;
+    for (let at = 0; at < stretchesMax / 2; at++) means[at] = ((means[2 * at] as number) + (means[2 * at + 1] as number)) / 2;
+    means.length = stretchesMax / 2;
   }
 
   /** Its value at a share of `all` steps in order of size. */
@@ -59,6 +85,17 @@ export class StepSeries {
 
   /** Its median over `all` steps. */
   median(all: number): SeriesMiddle {
+    const alone = this.#medianOfIndependent(all);
+    if (alone.error === undefined || this.#stretches.length < stretchesMin) return alone;
+    const cut = this.#stretchSteps === 1 ? cutOfSteps : cutOfBlocks;
+    const { error, degrees } = trimmedMean(this.#stretches, cut, (scatterMin * alone.level) / Math.sqrt(this.#stretchSteps));
+    const known = error > alone.error ? { error, degrees } : { error: alone.error, degrees: alone.degrees };
+    // A quantile may lie anywhere within its accuracy.
+    const rounding = this.#values.isExact ? 0 : (accuracy * alone.level) / Math.sqrt(3);
+    return { level: alone.level, error: Math.hypot(known.error, rounding), degrees: known.degrees };
+  }
+
+  #medianOfIndependent(all: number): SeriesMiddle {
     const level = this.quantile(0.5, all);
     if (all < 3) return { level, error: undefined, degrees: 0 };
     const floor = scatterMin * level;

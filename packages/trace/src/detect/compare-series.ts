@@ -2,18 +2,18 @@
 //
 //   steps    ││││││││ ││││││││ …     ln of each; the midmean of a block is its level: checkpoints and other spikes fall out
 //   blocks   ▅ ▂ ▁ ▁ ▁ ▂ ▁ ▁ ▁       warm-up, until blocks differ by less than warmUpShare, is left out
-//   series   median of its blocks, and their deviation
+//   series   mean of the middle half of its blocks; with fewer than 16 blocks, trimmed mean of its steps
 //
-// T = difference of the medians over its standard error. One comparison needs a smaller T than a detector that looks after every block:
-// `holdT`, which the detector requires of one window, and not `thresholdT`.
+// T = difference of the levels over its standard error. It must be as improbable as `holdT` is where noise is known: the quantile of Student's t
+// (Welch's degrees of freedom). A detector, which looks after every block, requires `thresholdT`. `provable` is the resulting limit.
 //
-// The 3 to 10 steps that a profiler's schedule records are too few for blocks. They are compared one by one, by means, and need a larger T:
-// the quantile of Student's t that is as improbable as `holdT` is for many (Welch's degrees of freedom). `provable` is the resulting limit.
+// Noise that is alike from step to step leaves fewer independent values than there are steps, and a level that wanders leaves fewer still. So the error
+// is the largest of those from steps (or blocks), pairs of them, fours, …, each with the correlation of its neighbours.
 //
-// Differences between runs of the same code (placement, neighbours, clocks of the hardware) do not show as noise within a run: the caller
-// allows for them by how much slower a run may be.
+// Differences between runs of the same code (placement, neighbours, clocks of the hardware) do not show as noise within a run, nor does a level that
+// wanders more slowly than the run is long: the caller allows for them by how much slower a run may be.
 
-import { deviation, mean, median } from '../model/robust.ts';
+import { deviation, mean } from '../model/robust.ts';
 import { midmean } from './block-statistics.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
@@ -26,7 +26,13 @@ export const interval95 = { share: 0.05, normal: 1.96 };
 /** Significance of a certain difference: as improbable as four deviations of normal noise. */
 export const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
 /** Fewest blocks for a comparison by blocks. */
-const blocksMin = 4;
+const blocksMin = 16;
+/** Share left out of blocks at either end, and of steps: from ten on, a spike drops out. */
+export const [cutOfBlocks, cutOfSteps] = [0.25, 0.1] as const;
+/** Fewest means of neighbours that show how much these differ. */
+const meansMin = 8;
+/** Correlation of neighbours up to which values count: so few cannot show a higher one. */
+const alikeMax = 0.9;
 /** Largest share of a series that may count as warm-up. */
 const warmUpShareMax = 0.25;
 /** From this many steps on, blocks are as long as a detector's; shorter series have shorter ones. */
@@ -34,7 +40,7 @@ const longSeriesSteps = 320;
 
 /** A series as a few numbers. */
 export interface SeriesLevel {
-  /** Median of the blocks, in the unit of the series. */
+  /** Middle of the blocks, in the unit of the series. */
   readonly level: number;
   /** Deviation of the blocks, as a share of the level. */
   readonly noise: number;
@@ -43,7 +49,9 @@ export interface SeriesLevel {
   readonly steps: number;
   /** Steps left out at the beginning. */
   readonly warmUp: number;
-  /** Degrees of freedom of the noise, if it rests on single steps; absent: enough for it to count as known. */
+  /** Standard error of the level, as a share of it. Absent in what earlier versions saved: as if steps and blocks were independent. */
+  readonly error?: number | undefined;
+  /** Degrees of freedom of that error; absent: enough for it to count as known. */
   readonly degrees?: number | undefined;
 }
 
@@ -72,7 +80,7 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
   const used = levels.subarray(warmUp);
   if (used.length < blocksMin) return levelOfFew(logs, options);
   return {
-    level: Math.exp(median(used)),
+    ...levelFrom(Array.from(used), cutOfBlocks, noiseFloor),
     noise: Math.max(deviation(used), noiseFloor),
     blocks: used.length,
     steps: used.length * blockSteps,
@@ -80,25 +88,63 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
   };
 }
 
-/**
- * From single steps: a mean trimmed by a tenth at each end, so that from ten steps on a spike drops out, and its winsorized deviation.
- * Source: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974).
- */
+/** From single steps. */
 function levelOfFew(logs: readonly number[], { noiseFloor, warmUpShare }: DetectorOptions): SeriesLevel | undefined {
   // The first steps are warm-up if each is longer than all after it.
   let warmUp = 0;
   const most = Math.floor(logs.length * warmUpShareMax);
   while (warmUp < most && (logs[warmUp] as number) > Math.max(...logs.slice(warmUp + 1)) + warmUpShare) warmUp++;
-  const used = logs.slice(warmUp).sort((a, b) => a - b);
+  const used = logs.slice(warmUp);
   if (used.length < seriesStepsMin) return undefined;
-  const cut = Math.floor(used.length / 10);
-  const kept = used.slice(cut, used.length - cut);
-  const winsorized = used.map((log) => Math.min(Math.max(log, kept[0] as number), kept.at(-1) as number));
-  const middle = mean(winsorized);
-  const squares = winsorized.reduce((sum, log) => sum + (log - middle) ** 2, 0);
-  const degrees = kept.length - 1;
-  const noise = Math.max(Math.sqrt(squares / degrees), noiseFloor);
-  return { level: Math.exp(mean(kept)), noise, blocks: kept.length, steps: used.length, warmUp, degrees };
+  return {
+    ...levelFrom(used, cutOfSteps, noiseFloor),
+    noise: Math.max(deviation(used), noiseFloor),
+    blocks: used.length - 2 * Math.floor(cutOfSteps * used.length),
+    steps: used.length,
+    warmUp,
+  };
+}
+
+/** The middle of a series, its standard error, and the degrees of freedom of that. */
+interface Middle {
+  readonly level: number;
+  readonly error: number;
+  readonly degrees: number;
+}
+
+function levelFrom(logs: readonly number[], cut: number, noiseFloor: number): Middle {
+  const { level, error, degrees } = trimmedMean(logs, cut, noiseFloor);
+  return { level: Math.exp(level), error, degrees };
+}
+
+/**
+ * The mean of values in the order of their steps, without the share `cut` at each end. Its error does not take them for independent: n values whose
+ * neighbours have a correlation r count for n (1 − r) / (1 + r).
+ * Sources: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974); G. V. Bayley and J. M. Hammersley, The
+ * "effective" number of independent observations in an autocorrelated time series, J. R. Stat. Soc. Suppl. 8 (1946).
+ */
+export function trimmedMean(of: readonly number[], cut: number, noiseFloor: number): Middle {
+  const left = Math.floor(cut * of.length);
+  const kept = of.toSorted((a, b) => a - b).slice(left, of.length - left);
+  const [least, most] = [kept[0] as number, kept.at(-1) as number];
+  const widened = of.length / kept.length;
+  let [worst, floor] = [{ error: 0, degrees: 1 }, noiseFloor];
+  // In their own order, where those left out count as the last one kept.
+  let values = of.map((value) => Math.min(Math.max(value, least), most));
+  do {
+    const count = values.length;
+    const middle = mean(values);
+    const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+    const products = values.reduce((sum, value, at) => sum + (value - middle) * ((values[at - 1] ?? middle) - middle), 0);
+    // Of n independent values, neighbours seem to be unlike by 1 / n.
+    const alike = Math.min(alikeMax, Math.max(0, (squares === 0 ? 0 : products / squares) + 1 / count));
+    const variance = Math.max(squares / (count - 1), floor ** 2);
+    const error = widened * Math.sqrt((variance / count) * ((1 + alike) / (1 - alike)));
+    if (error > worst.error) worst = { error, degrees: Math.min(count, kept.length) - 1 };
+    values = Array.from({ length: count >> 1 }, (_, at) => ((values[2 * at] as number) + (values[2 * at + 1] as number)) / 2);
+    floor /= Math.SQRT2;
+  } while (values.length >= meansMin);
+  return { level: mean(kept), ...worst };
 }
 
 /**
@@ -124,7 +170,8 @@ export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesCo
 }
 
 /** Variance of a level: of a median of blocks, or of a mean of steps. */
-const varianceOf = ({ noise, blocks, degrees }: SeriesLevel): number => ((degrees === undefined ? medianError : 1) * noise) ** 2 / blocks;
+const varianceOf = ({ noise, blocks, error, degrees }: SeriesLevel): number =>
+  error === undefined ? ((degrees === undefined ? medianError : 1) * noise) ** 2 / blocks : error ** 2;
 
 /** Midmean of each whole block. */
 function blocksOf(logs: readonly number[], blockSteps: number): Float64Array {

@@ -1,18 +1,17 @@
 // Quantiles of a stream in bounded memory: exact for the first values, then a histogram with buckets of equal relative width (DDSketch:
 // Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees", VLDB 2019).
 //
-//   value   … -γ²   -γ    -1   0   1    γ    γ²  …         γ = (1 + 1 %) / (1 − 1 %)
+//   value   … -γ²   -γ    -1   0   1    γ    γ²  …         γ = (1 + 1 %) / (1 − 1 %), or of another accuracy
 //   bucket  …   -2    -1       0      1    2    …          a bucket's value is within 1 % of any value in it
 //
-// Values are ns, so values below 1 count as 0. Up to 2^53 there are 1,838 buckets on each side; a sketch holds the range it has seen.
+// Values are ns, so values below 1 count as 0. Up to 2^53 there are 1,838 buckets of 1 % on each side; a sketch holds the range it has seen.
 
-const accuracy = 0.01;
-const gamma = (1 + accuracy) / (1 - accuracy);
-const perLog = 1 / Math.log(gamma);
 /** Values kept exactly, so that the report of a short run is exact. */
 const exactMax = 256;
 
 export class QuantileSketch {
+  readonly #gamma: number;
+  readonly #perLog: number;
   #count = 0;
   #least = Number.POSITIVE_INFINITY;
   #most = Number.NEGATIVE_INFINITY;
@@ -21,8 +20,19 @@ export class QuantileSketch {
   #buckets = new Float64Array(0);
   #first = 0;
 
+  /** `accuracy`: largest relative error of a value. */
+  constructor(accuracy = 0.01) {
+    this.#gamma = (1 + accuracy) / (1 - accuracy);
+    this.#perLog = 1 / Math.log(this.#gamma);
+  }
+
   get count(): number {
     return this.#count;
+  }
+
+  /** Whether values are kept as they are: the first 256. */
+  get isExact(): boolean {
+    return this.#exact !== undefined;
   }
 
   /** The smallest value; undefined without any. */
@@ -71,12 +81,12 @@ export class QuantileSketch {
         before += this.#buckets[bucket] as number;
         if (before > place) break;
       }
-      return Math.min(this.#most, Math.max(this.#least, middleOf(bucket + this.#first)));
+      return Math.min(this.#most, Math.max(this.#least, this.#middleOf(bucket + this.#first)));
     };
   }
 
   #fill(value: number): void {
-    const bucket = bucketOf(value);
+    const bucket = this.#bucketOf(value);
     const { length } = this.#buckets;
     if (bucket < this.#first || bucket >= this.#first + length) this.#widen(bucket);
     const at = bucket - this.#first;
@@ -94,18 +104,18 @@ export class QuantileSketch {
     this.#buckets = wider;
     this.#first = from;
   }
-}
 
-function bucketOf(value: number): number {
-  const size = Math.abs(value);
-  if (size < 1) return 0;
-  const bucket = 1 + Math.floor(Math.log(size) * perLog);
-  return value < 0 ? -bucket : bucket;
-}
+  #bucketOf(value: number): number {
+    const size = Math.abs(value);
+    if (size < 1) return 0;
+    const bucket = 1 + Math.floor(Math.log(size) * this.#perLog);
+    return value < 0 ? -bucket : bucket;
+  }
 
-/** The value with the same relative error to both ends of its bucket. */
-function middleOf(bucket: number): number {
-  if (bucket === 0) return 0;
-  const value = (2 * gamma ** Math.abs(bucket)) / (gamma + 1);
-  return bucket < 0 ? -value : value;
+  /** The value with the same relative error to both ends of its bucket. */
+  #middleOf(bucket: number): number {
+    if (bucket === 0) return 0;
+    const value = (2 * this.#gamma ** Math.abs(bucket)) / (this.#gamma + 1);
+    return bucket < 0 ? -value : value;
+  }
 }
