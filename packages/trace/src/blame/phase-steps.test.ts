@@ -55,7 +55,8 @@ it('finds it among two ranks, though their first step lacks the phase, as that o
   expect(blame.findings[0]?.costMsPerStep).toBeCloseTo((15 * 19) / 20);
 });
 
-type Seen = 'spans and clocks' | 'clocks' | 'nothing';
+/** `lengths`: not even collectives, but their lengths are among those of the phases. */
+type Seen = 'spans and clocks' | 'clocks' | 'nothing' | 'lengths';
 
 /**
  * Ranks that leave `backward` together, as they do with DDP, and `all_gather`, of which alone a collective is recorded. `workOf`: what each does, lines as above,
@@ -69,6 +70,7 @@ function blameOfWork(workOf: (step: number) => readonly string[], sees: Seen = '
     return { process, spans: lane('thread', 1), steps: lane('steps', 2), at: 0, phases: new Map<string, Nanos>() };
   });
   sink.begin(traceHeader(ranks.map(({ process }) => process)));
+  let sequence = 0;
   for (let step = 0; step < 40; step++) {
     const lines = workOf(step).map((line) => line.split(', ').map((part) => part.split(' ') as [string, string]));
     const starts = ranks.map(({ at }) => at);
@@ -84,12 +86,14 @@ function blameOfWork(workOf: (step: number) => readonly string[], sees: Seen = '
           const isMeeting = name === 'backward' || name === 'all_gather';
           const length = nanos(isMeeting ? Math.max(...arrivals) - rank.at : Number(time) * ms);
           const about = { lane: rank.spans, start: traceTime(rank.at), length };
-          if (name !== '-') rank.phases.set(name, length);
-          if (name === 'all_gather') sink.event(traceEvent({ ...about, kind: 'collective', name, group: 'world', sequence: step }));
+          if (name !== '-') rank.phases.set(name, nanos((rank.phases.get(name) ?? 0) + length));
+          if (name === 'all_gather' && sees !== 'lengths')
+            sink.event(traceEvent({ ...about, kind: 'collective', name, group: 'world', sequence }));
           else if (name !== '-' && sees === 'spans and clocks') sink.event(traceEvent({ ...about, category: 'phase', name }));
           rank.at += length;
         }
       }
+      sequence++;
     }
     for (const [index, { steps: lane, phases, at }] of ranks.entries()) {
       const start = starts[index] as number;
@@ -190,6 +194,47 @@ it.each(['spans and clocks', 'clocks', 'nothing'] as const)('blames no sound ran
   }
   expect(wrong).toEqual([]);
 });
+
+it.each(['spans and clocks', 'clocks', 'nothing', 'lengths'] as const)(
+  'names the slow rank of steps with phases that come again, and several collectives, where %s show them (80 seeds)',
+  (sees) => {
+    const wrong: object[] = [];
+    for (let seed = 0; seed < 80; seed++) {
+      const random = new Random(seed, 'loops');
+      const [ranks, noise] = [2 + random.whole(6), random.uniform(0.01, 0.05)];
+      const loop = Array.from({ length: 3 + random.whole(4) }, () => ({
+        name: ['load', 'forward', 'loss', 'optimizer', '-'][random.whole(5)] as string,
+        ms: random.uniform(1, 9),
+        isLast: random.chance(0.45),
+      }));
+      const step = loop.reduce((sum, { ms }) => sum + ms, 0);
+      const late = {
+        rank: seed % 4 === 0 ? -1 : random.whole(ranks),
+        part: random.whole(loop.length),
+        more: step * random.uniform(0.12, 0.4),
+      };
+      const { findings } = blameOfWork(
+        () =>
+          Array.from({ length: ranks }, (_, rank) =>
+            [...loop, { name: 'all_gather', ms: 1, isLast: false }]
+              .flatMap(({ name, ms, isLast }, part) => {
+                const more = rank === late.rank && part === late.part ? late.more : 0;
+                const own = name === 'all_gather' ? ms : ms * Math.exp(random.normal(0, noise)) + more;
+                return [`${name} ${own}`, ...(isLast ? ['all_gather 1'] : [])];
+              })
+              .join(', '),
+          ),
+        sees,
+      );
+      const stragglers = findings.filter(({ kind, shareOfStep }) => kind === 'straggler' && shareOfStep >= 0.02);
+      const named = [...new Set(stragglers.flatMap(({ ranks: of, phase }) => of.map((rank) => `${rank} ${phase}`)))];
+      const name = loop[late.part]?.name;
+      const expected = late.rank < 0 ? [] : [`${late.rank} ${name === '-' ? 'other' : name}`];
+      if (named.join() !== expected.join()) wrong.push({ seed, expected, named, loop });
+    }
+    expect(wrong).toEqual([]);
+  },
+);
 
 it('says that one of two ranks waits, where neither clocks nor collectives tell which, and finds one among many', () => {
   const late = 'forward 5, backward 2, optimizer 12';

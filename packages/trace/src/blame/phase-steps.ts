@@ -39,18 +39,19 @@ export function phaseSteps(
   const cut = raw.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
   const last = 2 * phases.length - 2;
   const arePlaced = hasClock && cut.every((ranks) => ranks.every(({ isPlaced }) => isPlaced));
-  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least));
+  const meetsIn = collectivesAmong(phases, roles);
+  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least, meetsIn));
   const areWaitsGuessed = !isClear && !roles.includes('collective');
   const { doubt, late } = areWaitsGuessed ? differencesOf(cut) : { doubt: 0, late: [] };
   const steps = areWaitsGuessed ? cut.map((ranks) => ranks.map((rank, at) => ({ ...rank, late: late[at] ?? 0 }))) : cut;
   const meets = Array.from({ length: last + 1 }, (_, stretch) => {
     const phase = phaseOf(stretch, phases);
-    if (roles[phase] === 'collective') return true;
-    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least);
+    if (meetsIn[stretch] === true) return true;
+    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least, meetsIn);
   });
   const whole = raw.map(({ step: number, ranks: of }, index) => {
     const follows = index > 0 && raw[index - 1]?.step === number - 1;
-    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, meets, doubt }, processes);
+    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, meetsIn, meets, doubt }, processes);
     return { step: number, follows, ranks: pieces.map((rank, at) => ({ ...rank, ops: of.get(processes[at]?.index ?? -1)?.ops })) };
   });
   return { steps: whole, ...(areWaitsGuessed && { areWaitsGuessed }) };
@@ -75,30 +76,45 @@ export function hiddenMeetings(
   if (processes.length < 2) return [];
   const steps = raw.slice(-hiddenStepsMax);
   const { hasClock, least } = clockOf(steps, processes, bound);
-  const cut = steps.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
   const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
+  const meetsIn = collectivesAmong(phases, roles);
   return phases.slice(0, -1).filter((name, phase) => {
     if (isWaitingRole(roles[phase])) return false;
-    const met = steps.map(({ ranks }) => processes.map(({ index }) => collectiveTime(ranks.get(index) as RawStep, name)));
-    return caughtUp(cut, 2 * phase + 1, least, met) > hiddenShareMin * time;
+    const apart = steps.flatMap(({ ranks }) => {
+      const of = processes.map(({ index }) => ranks.get(index) as RawStep);
+      return apartAtSpans(of, name, hasClock) ?? apartAt(alignedStretches(ranks, processes, phases, hasClock), 2 * phase + 1, meetsIn);
+    });
+    return caughtUp(apart, least) > hiddenShareMin * time;
   });
 }
 
-/** A rank's time in collectives inside of a phase, ns; at most the phase's. */
-function collectiveTime({ placed, collectives }: RawStep, phase: string): number {
-  let time = 0;
-  for (const { name, from, until } of placed) {
-    if (name !== phase) continue;
-    let reached = from;
-    for (const { entry, exit = Number.POSITIVE_INFINITY, exposed } of collectives) {
-      for (const [begin, end] of exposed ?? [[entry, exit] as const]) {
-        if (begin >= until || end <= reached) continue;
-        time += Math.min(until, end) - Math.max(reached, begin);
-        reached = Math.min(until, end);
-      }
+/** At each span of a phase, which a step may enter again and again. Undefined where spans of a rank are missing. */
+function apartAtSpans(ranks: readonly RawStep[], phase: string, hasClock: boolean): readonly Apart[] | undefined {
+  const spans = ranks.map(({ placed }) => placed.filter(({ name }) => name === phase).sort((a, b) => a.from - b.from));
+  const count = spans[0]?.length ?? 0;
+  if (count === 0 || spans.some(({ length }) => length !== count)) return undefined;
+  return Array.from({ length: count }, (_, at) => {
+    const of = spans.map((one) => one[at] as Span);
+    const reached = ranks.map(({ start }, rank) => (of[rank] as Span).from - (hasClock ? 0 : start));
+    const own = ranks.map((rank, place) => ownTime(rank, of[place] as Span));
+    return apartIn(reached, own);
+  });
+}
+
+type Span = RawStep['placed'][number];
+
+/** A rank's time in a span outside of collectives, ns. */
+function ownTime({ collectives }: RawStep, { from, until }: Span): number {
+  let own = until - from;
+  let reached = from;
+  for (const { entry, exit = Number.POSITIVE_INFINITY, exposed } of collectives) {
+    for (const [begin, end] of exposed ?? [[entry, exit] as const]) {
+      if (begin >= until || end <= reached) continue;
+      own -= Math.min(until, end) - Math.max(reached, begin);
+      reached = Math.min(until, end);
     }
   }
-  return time;
+  return own;
 }
 
 const longestOf = (ranks: RawRanks['ranks'], processes: readonly TraceProcess[]): number =>
@@ -159,34 +175,62 @@ function stretchesOf({ start, length, gap, phases: named, placed }: RawStep, pha
   }
   const last = lengths.length - 1;
   const behind = Math.max(0, start + length - until);
-  const isPlaced = placed.length > 0 && found <= left && Math.abs(found + behind - left) <= unplacedShareMax * whole;
+  // Each length is rounded to a ns by itself.
+  const isPlaced =
+    placed.length > 0 && found <= left + placed.length + lengths.length && Math.abs(found + behind - left) <= unplacedShareMax * whole;
   if (isPlaced) for (let stretch = 0; stretch < last; stretch += 2) lengths[stretch] = outside[stretch] as number;
-  lengths[last] = isPlaced ? left - found : left;
+  lengths[last] = isPlaced ? Math.max(0, left - found) : left;
   return { length: whole, gap, late, lengths, isPlaced };
 }
 
-const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number): boolean =>
-  caughtUp(steps, stretch, least) > 0;
+/** By stretch, whether it is a collective. */
+const collectivesAmong = (phases: readonly string[], roles: readonly PhaseRole[]): readonly boolean[] =>
+  Array.from({ length: 2 * phases.length - 1 }, (_, stretch) => roles[phaseOf(stretch, phases)] === 'collective');
+
+const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number, meetsIn: readonly boolean[]): boolean =>
+  caughtUp(
+    steps.flatMap((ranks) => apartAt(ranks, stretch, meetsIn)),
+    least,
+  ) > 0;
+
+/** By how much ranks are apart at the start of a stretch of work, and at its end, ns. */
+interface Apart {
+  readonly before: number;
+  readonly after: number;
+}
+
+const spread = (times: readonly number[]): number => Math.max(...times) - Math.min(...times);
+
+function apartIn(reached: readonly number[], own: readonly number[]): Apart {
+  return { before: spread(reached), after: spread(reached.map((time, rank) => time + (own[rank] as number))) };
+}
+
+function apartAt(ranks: readonly Stretches[], stretch: number, meetsIn: readonly boolean[]): readonly Apart[] {
+  const at = (stretch: number): readonly number[] => ranks.map(({ lengths }) => lengths[stretch] as number);
+  let reached: readonly number[] = ranks.map(({ late }) => late);
+  for (let earlier = 0; earlier < stretch; earlier++) reached = reachedAfter(reached, at(earlier), meetsIn[earlier] === true);
+  return [apartIn(reached, at(stretch))];
+}
 
 /**
- * The time by which ranks were apart at the start of a stretch that let them catch up, ns over all steps; 0 if it did not. The more they are apart, the more a
- * step tells; below `least` it tells nothing. `met`: by step and rank, time in it that recorded collectives explain.
+ * When ranks reach the end of a stretch. A collective lets none get ahead. Where its lengths say so, a step has several of its name, and ranks wait in a later one for
+ * work that comes after this stretch.
  */
-function caughtUp(
-  steps: readonly (readonly Stretches[])[],
-  stretch: number,
-  least: number,
-  met: readonly (readonly number[])[] = [],
-): number {
-  const spread = (times: readonly number[]): number => Math.max(...times) - Math.min(...times);
-  const telling = steps.map((ranks, step) => {
-    const reached = ranks.map(({ lengths, late }) => lengths.slice(0, stretch).reduce((sum, length) => sum + length, late));
-    const own = ranks.map(({ lengths }, rank) => (lengths[stretch] as number) - (met[step]?.[rank] ?? 0));
-    return { before: spread(reached), after: spread(reached.map((time, rank) => time + (own[rank] as number))) };
-  });
-  const sumOf = (of: typeof telling): number => of.reduce((sum, { before }) => sum + before, 0);
-  const all = telling.filter(({ before }) => before > least);
-  if (all.length < Math.min(apartStepsMin, steps.length)) return 0;
+function reachedAfter(reached: readonly number[], lengths: readonly number[], isCollective: boolean): readonly number[] {
+  const after = reached.map((time, rank) => time + (lengths[rank] as number));
+  if (!isCollective || spread(after) <= spread(reached)) return after;
+  const shortest = Math.min(...lengths);
+  return reached.map((time) => time + shortest);
+}
+
+/**
+ * The time by which ranks were apart at the start of stretches that let them catch up, ns over all; 0 if they did not. The more they are apart, the more a
+ * stretch tells; below `least` it tells nothing.
+ */
+function caughtUp(stretches: readonly Apart[], least: number): number {
+  const sumOf = (of: readonly Apart[]): number => of.reduce((sum, { before }) => sum + before, 0);
+  const all = stretches.filter(({ before }) => before > least);
+  if (all.length < Math.min(apartStepsMin, stretches.length)) return 0;
   const closer = sumOf(all.filter(({ before, after }) => after < closerMax * before));
   return closer > sumOf(all) / 2 ? closer : 0;
 }
@@ -222,19 +266,24 @@ function differencesOf(steps: readonly (readonly Stretches[])[]): { readonly dou
 interface Cuts {
   readonly phases: readonly string[];
   readonly roles: readonly PhaseRole[];
-  /** By stretch, whether ranks meet in it. */
+  /** By stretch, whether it is a collective, and whether ranks meet in it. */
+  readonly meetsIn: readonly boolean[];
   readonly meets: readonly boolean[];
   readonly doubt: number;
 }
 
-function withWaits(ranks: readonly Stretches[], { phases, roles, meets, doubt }: Cuts, processes: readonly TraceProcess[]): RankStep[] {
+function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly TraceProcess[]): RankStep[] {
+  const { phases, roles, meetsIn, meets, doubt } = cuts;
   const pieces: Piece[][] = ranks.map(() => []);
-  const reached = Float64Array.from(ranks, ({ late }) => late);
+  let reached: readonly number[] = ranks.map(({ late }) => late);
   for (const stretch of meets.keys()) {
     const phase = phaseOf(stretch, phases);
     const taken = ranks.map(({ lengths }) => lengths[stretch] as number);
     const shortest = Math.min(...taken);
-    const last = reached.indexOf(Math.max(...reached));
+    const after = reachedAfter(reached, taken, meetsIn[stretch] === true);
+    // Where a later collective of that name is the one in which ranks wait, they wait for the rank that is inside least.
+    const isLater = after.some((time, rank) => time !== (reached[rank] as number) + (taken[rank] as number));
+    const last = isLater ? taken.indexOf(shortest) : reached.indexOf(Math.max(...reached));
     // In a collective, or while waiting, the shortest time is transfer; in another phase it is own work, and the wait comes after it.
     const isWaiting = isWaitingRole(roles[phase]);
     const name = phases[phase] as string;
@@ -257,7 +306,7 @@ function withWaits(ranks: readonly Stretches[], { phases, roles, meets, doubt }:
       if (transfer > 0) line.push({ kind: 'transfer', phase, length: transfer, meeting });
       line.push({ kind: 'leave', meeting, lag: 0 });
     }
-    for (const [rank, length] of taken.entries()) reached[rank] = (reached[rank] as number) + length;
+    reached = after;
   }
   return ranks.map(({ length, gap }, rank) => ({ length, gap, pieces: pieces[rank] as Piece[] }));
 }

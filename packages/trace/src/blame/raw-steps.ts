@@ -163,7 +163,7 @@ function rankStep(
   return { length: Math.round(length), gap, pieces: withoutWaiting(all, roles), ops };
 }
 
-/** Phases without recorded spans: their time is own work, placed where nothing else is known. */
+/** Phases without recorded spans: their time is own work, spread evenly over the time of which nothing else is known. */
 function withUnplaced(
   pieces: readonly Piece[],
   phases: ReadonlyMap<string, number> | undefined,
@@ -178,17 +178,19 @@ function withUnplaced(
     if (phase !== undefined && phase !== other && !isPlaced && length > 0) missing.push({ phase, length: Math.round(length) });
   }
   if (missing.length === 0) return pieces;
+  let unknown = pieces.reduce((sum, piece) => sum + (piece.kind === 'own' && piece.phase === other ? piece.length : 0), 0);
   return pieces.flatMap((piece): readonly Piece[] => {
     if (piece.kind !== 'own' || piece.phase !== other) return [piece];
     const made: Piece[] = [];
     let rest = piece.length;
     for (const one of missing) {
-      const length = Math.min(rest, one.length);
+      const length = Math.min(rest, Math.round((one.length * piece.length) / unknown));
       if (length <= 0) continue;
       made.push({ kind: 'own', phase: one.phase, length });
       one.length -= length;
       rest -= length;
     }
+    unknown -= piece.length;
     return rest > 0 ? [...made, { ...piece, length: rest }] : made;
   });
 }
