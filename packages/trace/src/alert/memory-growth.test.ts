@@ -48,15 +48,19 @@ describe('a leak of 1.2, 2 or 5 MiB a step', () => {
       }
   });
 
-  it('is over soon after it stopped', () => {
+  it('is over soon after it stopped, and does not come again', () => {
     for (const seed of seeds) {
       const growth = new MemoryGrowth(200, mib / 2);
       const random = new Random(seed, 'stopped');
-      let lastSeen = 0;
+      let [lastSeen, begun, was] = [0, 0, 0];
       for (let step = 0; step < 4000; step++) {
         growth.add(step, mib * (2000 + 2 * Math.min(step, 2000) + random.uniform(0, 20)));
-        if ((growth.growth ?? 0) >= mib) lastSeen = step;
+        const is = growth.growth ?? 0;
+        if (is >= mib && was < mib) begun++;
+        if (is >= mib) lastSeen = step;
+        was = is;
       }
+      expect(begun, `seed ${seed}`).toBe(1);
       expect(lastSeen, `seed ${seed}`).toBeGreaterThan(1900);
       expect(lastSeen, `seed ${seed}`).toBeLessThan(2600);
     }

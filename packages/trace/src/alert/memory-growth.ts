@@ -38,6 +38,8 @@ export class MemoryGrowth {
   #open: Lowest | undefined = undefined;
   /** The shortest window that saw growth: as long as it does, the others are not asked. */
   #growing: Window | undefined = undefined;
+  /** Where growth ended: in another window it counts only if it goes on from here. */
+  #ended: Lowest | undefined = undefined;
   #growth: number | undefined = undefined;
 
   /** `stepsMin`: length of the shortest window; `least`: the least growth that counts, bytes per step. */
@@ -98,9 +100,15 @@ export class MemoryGrowth {
 
   #judge(window: Window): void {
     if (this.#growing !== undefined && this.#growing !== window) return;
-    const growth = growthIn(window);
+    const last = window.lowest.at(-1) as Lowest;
+    const growth = this.#goesOn(last) ? growthIn(window) : 0;
+    if (this.#growing !== undefined && growth < this.#least) this.#ended = last;
     this.#growth = growth;
     this.#growing = growth >= this.#least ? window : undefined;
+  }
+
+  #goesOn({ step, value }: Lowest): boolean {
+    return this.#ended === undefined || (step > this.#ended.step && value - this.#ended.value >= this.#least * (step - this.#ended.step));
   }
 
   /** Resets when step numbers begin anew. */
@@ -109,6 +117,7 @@ export class MemoryGrowth {
     this.#open = undefined;
     this.#partFrom = -1;
     this.#growing = undefined;
+    this.#ended = undefined;
     this.#growth = undefined;
   }
 }
