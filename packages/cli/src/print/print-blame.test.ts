@@ -79,6 +79,21 @@ it('says which steps of a long run a finding covers, and what the verdict is abo
   ]);
 });
 
+it('has one line for findings that hardly cost anything, behind the first eight', () => {
+  const small = (share: number) => ({ ...within(straggler, { first: 320, last: 447 }, 128, 900), shareOfStep: share });
+  const run = ofRun(blame);
+  const lines = (shares: readonly number[]) =>
+    formatBlame({ ...run, findings: shares.map(small) })
+      .split('\n')
+      .filter((line) => line.startsWith('  straggler') || line.includes(' more that '));
+  expect(lines(new Array(8).fill(0.0002))).toHaveLength(8);
+  expect(lines([0.1, 0.05, ...new Array(20).fill(0.0002)]).slice(7)).toEqual([
+    expect.stringMatching(/^ {2}straggler/),
+    '  14 more that cost less than 0.1 % of the run each; all of them with --json',
+  ]);
+  expect(lines(new Array(20).fill(0.002))).toHaveLength(20);
+});
+
 it('says what it cannot rest on', () => {
   const unaligned = { ...blame, alignment: { bound: undefined, unaligned: [1], uncertainty: undefined } };
   expect(formatBlame(ofRun(unaligned))).toMatch(/rests on clocks that are not all aligned \(rank 1\): waits there come of lengths alone/);

@@ -23,6 +23,9 @@ const ranksShown = 16;
 const frontierShown = 8;
 /** A phase's name in a sentence. */
 const nameChars = 64;
+/** Findings below this share of the run's time have lines of their own only among the first, or with an alert. */
+const smallShare = 0.001;
+const smallShown = 8;
 
 const inWords: Readonly<Record<Verdict, string>> = {
   balanced: 'no rank is to blame: none is slower than its peers, step for step',
@@ -46,7 +49,8 @@ export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
   const { verdict, findings, last } = blame;
   if (last.steps.count === 0) return '';
   const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${basisOf(blame)})`];
-  lines.push(...findings.flatMap((finding) => findingLines(finding, blame, alerts)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
+  lines.push(...findingsInLines(findings, alerts, (finding) => findingLines(finding, blame, alerts)).map((line) => `  ${line}`));
+  lines.push(...last.whatIf.map(whatIfLine), ...changeLines(last));
   const blocks = [lines.join('\n')];
   if (last.breakdown.length > 0) blocks.push(breakdownTable(last));
   blocks.push([frontierLine(last), visibleLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
@@ -91,6 +95,20 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
   return { ...about, changeNs: change, beforeNs: before, nowNs: now };
 }
 
+/** Each finding in its lines; those that hardly cost anything in one. */
+export function findingsInLines(
+  findings: readonly RunFinding[],
+  alerts: ReportAlerts,
+  linesOf: (finding: RunFinding) => readonly string[],
+): string[] {
+  const shown = findings.filter(
+    (finding, at) => at < smallShown || !(finding.shareOfStep < smallShare) || alertLines(finding, alerts).length > 0,
+  );
+  const small = findings.length - shown.length;
+  const rest = small === 0 ? [] : [`${small} more that cost less than ${percent(smallShare)} of the run each; all of them with --json`];
+  return [...shown.flatMap(linesOf), ...rest];
+}
+
 /** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
 export function blameHeadline(finding: RunFinding, blame: Pick<RunBlame, 'cutAt' | 'steps'>): string {
   const { kind, ranks, phase, hostIn, costMsPerStep } = finding;
@@ -104,7 +122,7 @@ function findingLines(finding: RunFinding, blame: RunBlame, alerts: ReportAlerts
   const compared = comparedIn(blame);
   const cover = compared === 'recording' ? [] : [coverText(finding, blame.steps, compared)];
   const lines = [...cover, ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
-  return [`  ${blameHeadline(finding, blame)}`, ...lines.map((line) => `    ${line}`)];
+  return [blameHeadline(finding, blame), ...lines.map((line) => `  ${line}`)];
 }
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);

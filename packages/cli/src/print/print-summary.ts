@@ -4,7 +4,7 @@ import { isBeside, printable } from '@ranktrace/protocol';
 import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import type { RunBlame } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos, formatTable, nameInLine, phaseChars } from '../terminal/format.ts';
-import { blameHeadline } from './print-blame.ts';
+import { blameHeadline, findingsInLines } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';
 import { alertLines, aloneLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 
@@ -136,7 +136,7 @@ function clockLine(header: TraceHeader): string {
 function findingLines(findings: readonly Finding[], judged: Judged, ranks: number, alerts: ReportAlerts): string {
   const { verdict, findings: found } = judged;
   const named = found.filter(({ kind }) => kind !== 'inconclusive');
-  const slow = [...named.map((finding) => blameHeadline(finding, judged)), ...aloneLines(alerts)];
+  const slow = [...findingsInLines(named, alerts, (finding) => [blameHeadline(finding, judged)]), ...aloneLines(alerts)];
   if (verdict === 'inconclusive' && ranks > 1)
     slow.push(...found.filter(({ kind }) => kind === verdict).map(({ kind, evidence }) => printable(`${kind}: ${evidence[0]}`)));
   const missing = findings.flatMap((finding) => {
