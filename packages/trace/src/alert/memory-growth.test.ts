@@ -67,6 +67,22 @@ describe('a leak of 1.2, 2 or 5 MiB a step', () => {
   });
 });
 
+it('a leak that pauses is seen again soon after it goes on', () => {
+  const growth = new MemoryGrowth(200, mib / 2);
+  const seen: number[] = [];
+  let was = 0;
+  for (let step = 0; step < 12_000; step++) {
+    growth.add(step, mib * (2000 + 2 * (Math.min(step, 600) + Math.max(0, step - 10_000))));
+    const is = growth.growth ?? 0;
+    if (is >= mib && was < mib) seen.push(step);
+    was = is;
+  }
+  expect(seen).toEqual([expect.any(Number), expect.any(Number)]);
+  expect(seen[0]).toBeLessThan(300);
+  expect(seen[1]).toBeGreaterThan(10_000);
+  expect(seen[1]).toBeLessThan(10_300);
+});
+
 describe('memory that does not leak', () => {
   it.each([
     [5, 50],

@@ -38,7 +38,7 @@ export class MemoryGrowth {
   #open: Lowest | undefined = undefined;
   /** The shortest window that saw growth: as long as it does, the others are not asked. */
   #growing: Window | undefined = undefined;
-  /** Where growth ended: in another window it counts only if it goes on from here. */
+  /** Where growth ended. */
   #ended: Lowest | undefined = undefined;
   #growth: number | undefined = undefined;
 
@@ -100,15 +100,18 @@ export class MemoryGrowth {
 
   #judge(window: Window): void {
     if (this.#growing !== undefined && this.#growing !== window) return;
-    const last = window.lowest.at(-1) as Lowest;
-    const growth = this.#goesOn(last) ? growthIn(window) : 0;
-    if (this.#growing !== undefined && growth < this.#least) this.#ended = last;
+    const growth = this.#goesOn(window) ? growthIn(window) : 0;
+    if (this.#growing !== undefined && growth < this.#least) this.#ended = window.lowest.at(-1);
     this.#growth = growth;
     this.#growing = growth >= this.#least ? window : undefined;
   }
 
-  #goesOn({ step, value }: Lowest): boolean {
-    return this.#ended === undefined || (step > this.#ended.step && value - this.#ended.value >= this.#least * (step - this.#ended.step));
+  /** Whether the window rises since growth ended, if it did within the window. */
+  #goesOn({ lowest }: Window): boolean {
+    const [first, last] = [lowest[0] as Lowest, lowest.at(-1) as Lowest];
+    if (this.#ended === undefined || first.step > this.#ended.step) return true;
+    const { step, value } = this.#ended;
+    return last.step > step && last.value - value >= this.#least * (last.step - step);
   }
 
   /** Resets when step numbers begin anew. */
