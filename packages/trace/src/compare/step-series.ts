@@ -6,7 +6,7 @@
 // Steps that are alike, or wander, say less than independent ones do: the error of a median is at least that of the means of up to 64 stretches, which
 // are kept in their order.
 
-import { cutOfBlocks, cutOfSteps, trimmedMean } from '../detect/compare-series.ts';
+import { trimmedMean } from '../detect/compare-series.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
@@ -87,8 +87,8 @@ export class StepSeries {
   median(all: number): SeriesMiddle {
     const alone = this.#medianOfIndependent(all);
     if (alone.error === undefined || this.#stretches.length < stretchesMin) return alone;
-    const cut = this.#stretchSteps === 1 ? cutOfSteps : cutOfBlocks;
-    const { error, degrees } = trimmedMean(this.#stretches, cut, (scatterMin * alone.level) / Math.sqrt(this.#stretchSteps));
+    const are = this.#stretchSteps === 1 ? 'steps' : 'blocks';
+    const { error, degrees } = trimmedMean(this.#stretches, are, (scatterMin * alone.level) / Math.sqrt(this.#stretchSteps));
     const known = error > alone.error ? { error, degrees } : { error: alone.error, degrees: alone.degrees };
     // A quantile may lie anywhere within its accuracy.
     const rounding = this.#values.isExact ? 0 : (accuracy * alone.level) / Math.sqrt(3);

@@ -73,6 +73,16 @@ describe('compareSeries', () => {
   });
 });
 
+test.each([200, 400, 800, 4000])('a run of %d steps that becomes slower within is slower for certain', (steps) => {
+  for (const share of [0.2, 0.3, 0.5]) {
+    for (let seed = 0; seed < 20; seed++) {
+      const slower = series(700 + seed, steps, 200, 0.02, (step, time) => (step >= share * steps ? 1.3 * time : time));
+      const compared = compareSeries(levelOf(series(600 + seed, steps, 200, 0.02)), levelOf(slower));
+      expect(failsCheck(compared), `from ${share} on, seed ${seed}`).toBe(true);
+    }
+  }
+});
+
 describe('the few steps that a schedule records', () => {
   test.each([3, 5, 10])('%d steps are certain of a large difference, and say below what they are not', (steps) => {
     const [before, after] = [levelOf(series(20, steps, 200)), levelOf(series(21, steps, 400))];

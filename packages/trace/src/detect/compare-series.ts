@@ -8,13 +8,14 @@
 // (Welch's degrees of freedom). A detector, which looks after every block, requires `thresholdT`. `provable` is the resulting limit.
 //
 // Noise that is alike from step to step leaves fewer independent values than there are steps, and a level that wanders leaves fewer still. So the error
-// is the largest of those from steps (or blocks), pairs of them, fours, …, each with the correlation of its neighbours.
+// is the largest of those from steps (or blocks), pairs of them, fours, …, each with the correlation of its neighbours. One clear jump is no noise.
 //
 // Differences between runs of the same code (placement, neighbours, clocks of the hardware) do not show as noise within a run, nor does a level that
 // wanders more slowly than the run is long: the caller allows for them by how much slower a run may be.
 
 import { deviation, mean } from '../model/robust.ts';
-import { midmean } from './block-statistics.ts';
+import { fitStep, midmean, type ShapeFit } from './block-statistics.ts';
+import { steadyShare } from './change-doubts.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
 import { studentQuantile } from './student.ts';
@@ -27,10 +28,13 @@ export const interval95 = { share: 0.05, normal: 1.96 };
 export const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
 /** Fewest blocks for a comparison by blocks. */
 const blocksMin = 16;
-/** Share left out of blocks at either end, and of steps: from ten on, a spike drops out. */
-export const [cutOfBlocks, cutOfSteps] = [0.25, 0.1] as const;
+/** Share left out at either end: of ten steps and more, a spike drops out. */
+const cutOf = { blocks: 0.25, steps: 0.1 } as const;
 /** Fewest means of neighbours that show how much these differ. */
 const meansMin = 8;
+/** Fewest blocks in which a jump is looked for, and fewest on each of its sides. */
+const [jumpBlocksMin, jumpSideMin] = [32, 4] as const;
+const jump: ShapeFit = { squares: 0, at: 0 };
 /** Correlation of neighbours up to which values count: so few cannot show a higher one. */
 const alikeMax = 0.9;
 /** Largest share of a series that may count as warm-up. */
@@ -80,7 +84,7 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
   const used = levels.subarray(warmUp);
   if (used.length < blocksMin) return levelOfFew(logs, options);
   return {
-    ...levelFrom(Array.from(used), cutOfBlocks, noiseFloor),
+    ...levelFrom(Array.from(used), 'blocks', noiseFloor),
     noise: Math.max(deviation(used), noiseFloor),
     blocks: used.length,
     steps: used.length * blockSteps,
@@ -97,9 +101,9 @@ function levelOfFew(logs: readonly number[], { noiseFloor, warmUpShare }: Detect
   const used = logs.slice(warmUp);
   if (used.length < seriesStepsMin) return undefined;
   return {
-    ...levelFrom(used, cutOfSteps, noiseFloor),
+    ...levelFrom(used, 'steps', noiseFloor),
     noise: Math.max(deviation(used), noiseFloor),
-    blocks: used.length - 2 * Math.floor(cutOfSteps * used.length),
+    blocks: used.length - 2 * Math.floor(cutOf.steps * used.length),
     steps: used.length,
     warmUp,
   };
@@ -112,25 +116,26 @@ interface Middle {
   readonly degrees: number;
 }
 
-function levelFrom(logs: readonly number[], cut: number, noiseFloor: number): Middle {
-  const { level, error, degrees } = trimmedMean(logs, cut, noiseFloor);
+function levelFrom(logs: readonly number[], are: keyof typeof cutOf, noiseFloor: number): Middle {
+  const { level, error, degrees } = trimmedMean(logs, are, noiseFloor);
   return { level: Math.exp(level), error, degrees };
 }
 
 /**
- * The mean of values in the order of their steps, without the share `cut` at each end. Its error does not take them for independent: n values whose
+ * The mean of values in the order of their steps, without the smallest and largest ones. Its error does not take them for independent: n values whose
  * neighbours have a correlation r count for n (1 − r) / (1 + r).
  * Sources: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974); G. V. Bayley and J. M. Hammersley, The
  * "effective" number of independent observations in an autocorrelated time series, J. R. Stat. Soc. Suppl. 8 (1946).
  */
-export function trimmedMean(of: readonly number[], cut: number, noiseFloor: number): Middle {
-  const left = Math.floor(cut * of.length);
+export function trimmedMean(of: readonly number[], are: keyof typeof cutOf, noiseFloor: number): Middle {
+  const left = Math.floor(cutOf[are] * of.length);
   const kept = of.toSorted((a, b) => a - b).slice(left, of.length - left);
   const [least, most] = [kept[0] as number, kept.at(-1) as number];
   const widened = of.length / kept.length;
   let [worst, floor] = [{ error: 0, degrees: 1 }, noiseFloor];
   // In their own order, where those left out count as the last one kept.
-  let values = of.map((value) => Math.min(Math.max(value, least), most));
+  let values: readonly number[] = of.map((value) => Math.min(Math.max(value, least), most));
+  if (are === 'blocks') values = withoutJump(values);
   do {
     const count = values.length;
     const middle = mean(values);
@@ -145,6 +150,18 @@ export function trimmedMean(of: readonly number[], cut: number, noiseFloor: numb
     floor /= Math.SQRT2;
   } while (values.length >= meansMin);
   return { level: mean(kept), ...worst };
+}
+
+/** Blocks of which one clear jump is taken out: a series that becomes slower within is slower for certain, and does not wander. */
+function withoutJump(values: readonly number[]): readonly number[] {
+  const count = values.length;
+  if (count < jumpBlocksMin) return values;
+  const middle = mean(values);
+  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  fitStep(Float64Array.from(values), 0, count, jumpSideMin, count - jumpSideMin, jump);
+  if (jump.squares > (1 - steadyShare) * squares) return values;
+  const [before, after] = [mean(values.slice(0, jump.at)), mean(values.slice(jump.at))];
+  return values.map((value, at) => value - (at < jump.at ? before : after));
 }
 
 /**
