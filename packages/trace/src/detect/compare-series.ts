@@ -36,7 +36,7 @@ const meansMin = 8;
 const [jumpBlocksMin, jumpSideMin] = [32, 4] as const;
 const jump: ShapeFit = { squares: 0, at: 0 };
 /** Correlation of neighbours up to which values count: so few cannot show a higher one. */
-const alikeMax = 0.9;
+const alikeMax = 0.7;
 /** Largest share of a series that may count as warm-up. */
 const warmUpShareMax = 0.25;
 /** From this many steps on, blocks are as long as a detector's; shorter series have shorter ones. */
