@@ -29,7 +29,7 @@ interface Exception {
   readonly until?: string;
   /** The expected exit code, if not 0. */
   readonly code?: number;
-  /** What a machine prints that is too busy to prove it, and ends with 0. */
+  /** Output of a command that ends with 0 because the machine is too busy to prove it. */
   readonly onBusyMachine?: RegExp;
 }
 

@@ -141,7 +141,7 @@ export function trimmedMean(of: readonly number[], are: keyof typeof cutOf, nois
     const middle = mean(values);
     const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
     const products = values.reduce((sum, value, at) => sum + (value - middle) * ((values[at - 1] ?? middle) - middle), 0);
-    // Of n independent values, neighbours seem to be unlike by 1 / n.
+    // Neighbours among n independent values seem to be unlike by 1 / n.
     const alike = Math.min(alikeMax, Math.max(0, (squares === 0 ? 0 : products / squares) + 1 / count));
     const variance = Math.max(squares / (count - 1), floor ** 2);
     const error = widened * Math.sqrt((variance / count) * ((1 + alike) / (1 - alike)));
