@@ -89,7 +89,7 @@ const fileSchema = z.object({
     blocks: count.positive(),
     steps: count.positive(),
     warmUp: count,
-    error: length.positive().optional(),
+    error: length.positive().max(10).optional(),
     degrees: length.positive().optional(),
   }),
   phasesNs: z.record(name, length.nonnegative()),
