@@ -94,13 +94,21 @@ export class ServerProcess implements AsyncDisposable {
 
 const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null;
 
-/** A port without a listener right now. */
+/**
+ * A port of 127.0.0.1 without a listener, below those that systems give to outgoing connections and to listeners without a port of their own (from 32768
+ * on Linux): so none of them takes it before, or between, the uses of a test.
+ */
 export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error(`Cannot find a free port: the system answered ${String(address)}`);
-  return address.port;
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const probe = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(probe, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
 }

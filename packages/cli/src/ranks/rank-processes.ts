@@ -31,6 +31,7 @@ export interface RanksExit {
 const graceMs = 10_000;
 /** Time for a rank's children to continue writing after the rank has ended, ms. */
 const leftBehindMs = 2000;
+const portAttempts = 100;
 
 export class RankProcesses {
   /** Resolves when every rank has ended. */
@@ -136,12 +137,22 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
+/**
+ * A port without a listener, below those that systems give to outgoing connections and to listeners without a port of their own (from 32768 on Linux): a rank
+ * listens on it only seconds later, when it has loaded its libraries.
+ */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new CliError('failed', 'Cannot find a free port on 127.0.0.1');
-  return address.port;
+  for (let attempt = 0; attempt < portAttempts; attempt++) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new CliError('failed', 'Cannot find a free port between 20000 and 30000 on 127.0.0.1');
 }
