@@ -1,9 +1,9 @@
-// The command as one file: hundreds of modules, loaded one by one, made each start of it wait for half a second.
+// The command as few files: hundreds of modules, loaded one by one, made each start of it wait for half a second. A command has its own, so that help and
+// short commands do not wait for the code of the others.
 
 import { nodePackage } from '../../vite.base.ts';
 
 export default nodePackage(['msgpackr', 'koffi'], {
   ssr: 'src/main.ts',
-  // Transports of the SDK are imported when they are needed: here they lie in the same file.
-  rolldownOptions: { output: { codeSplitting: false } },
+  rolldownOptions: { output: { chunkFileNames: 'shared-[name].js' } },
 });

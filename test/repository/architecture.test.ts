@@ -51,7 +51,7 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
   viewer: [['controls'], ['client'], ['overview'], ['compare', 'profile', 'timeline'], ['report']],
   agent: [['model'], ['kineto', 'files', 'ship'], ['ranks'], ['capture', 'hang', 'rings']],
-  cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
+  cli: [['terminal'], ['options'], ['print', 'ranks'], ['inputs'], ['check'], ['commands']],
 };
 
 /** Imported here and nowhere else, so that their types do not spread. */
@@ -136,6 +136,16 @@ describe('imports', () => {
         });
     });
     expect(wrong).toEqual([]);
+  });
+
+  test('the command line loads the code of a command when it is called', () => {
+    const wrong = violations(['packages/cli/src/program.ts'], (text) =>
+      [...text.matchAll(/^(?:import|\} from) .*'(\.\/(?:commands|check|print|ranks)\/[^']+)';$/gm)].map(([, specifier]) => specifier ?? ''),
+    );
+    expect(wrong).toEqual([]);
+    expect(
+      importsOf(read('packages/cli/src/program.ts')).filter((specifier) => specifier.startsWith('./commands/')).length,
+    ).toBeGreaterThan(15);
   });
 
   test('nothing that is shipped imports a test or what only tests use', () => {

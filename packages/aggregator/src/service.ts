@@ -12,7 +12,7 @@ import { captureRequests } from './http/capture-requests.ts';
 import { HttpService, type ListenOptions } from './http/http-service.ts';
 import type { AccessTokens } from './http/page-access.ts';
 import type { IngestResult } from './ingest/ingest.ts';
-import { JetStreamIngest, type NatsConnectOptions } from './ingest/jetstream-ingest.ts';
+import type { JetStreamIngest, NatsConnectOptions } from './ingest/jetstream-ingest.ts';
 import { WebSocketIngest } from './ingest/web-socket-ingest.ts';
 import type { FinishedStep } from './live/step-ring.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
@@ -182,6 +182,8 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const readNats = async (only: string | undefined): Promise<void> => {
     if (nats === undefined) return;
     const of = only === undefined ? runs : () => [only];
+    // A service without NATS starts without its client.
+    const { JetStreamIngest } = await import('./ingest/jetstream-ingest.ts');
     jetStreams.push(await JetStreamIngest.start({ nats, run: only, storeId: storeId(out), ingest: pipeline.ingest, runs: of, onNotice }));
   };
   opened.add(() => Promise.all(jetStreams.map((jetStream) => jetStream.close())));

@@ -1,4 +1,5 @@
-// The command line: names, options and their help, in one file, so that words and defaults of all commands agree. Each command stands in its own file.
+// The command line: names, options and their help, in one file, so that words and defaults of all commands agree. Each command stands in its own file,
+// which is loaded when it is called: help, and errors of usage, load none.
 
 import { AgentError } from '@ranktrace/agent';
 import { AggregatorError } from '@ranktrace/aggregator';
@@ -7,29 +8,10 @@ import { SdkError } from '@ranktrace/sdk/shipping';
 import { TraceError } from '@ranktrace/trace';
 import { sensitivities } from '@ranktrace/trace/detect';
 import { Command, CommanderError, Option } from 'commander';
-import { checkFormats } from './check/check-formats.ts';
-import { agent } from './commands/agent.ts';
-import { alerts } from './commands/alerts.ts';
-import { capture } from './commands/capture.ts';
-import { check } from './commands/check.ts';
-import { detect } from './commands/detect.ts';
-import { diff } from './commands/diff.ts';
-import { doctor } from './commands/doctor.ts';
-import { dump } from './commands/dump.ts';
-import { exportFormats, exportRun } from './commands/export.ts';
-import { merge } from './commands/merge.ts';
-import { prune } from './commands/prune.ts';
-import { report } from './commands/report.ts';
-import { checkCommand, run } from './commands/run.ts';
-import { serve } from './commands/serve.ts';
-import { describeSimulate, simulate } from './commands/simulate.ts';
-import { sortKeys, table } from './commands/table.ts';
-import { top } from './commands/top.ts';
-import { view } from './commands/view.ts';
-import { watch } from './commands/watch.ts';
 import { memoryOption } from './inputs/read-memory.ts';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './options/access-options.ts';
 import { natsOptions, streamOptions } from './options/nats-options.ts';
+import { checkFormats, differenceSorts, exportFormats, tableSorts } from './options/option-choices.ts';
 import {
   changePercent,
   listed,
@@ -44,7 +26,7 @@ import {
   windowSeconds,
 } from './options/option-values.ts';
 import { retentionOf, retentionOptions } from './options/retention-options.ts';
-import { differenceSorts } from './print/print-difference.ts';
+import { simulateOptions } from './options/simulate-options.ts';
 import { CliError } from './terminal/errors.ts';
 import { complain, print, say } from './terminal/output.ts';
 
@@ -108,9 +90,10 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
         'ranktrace run --gpus node train.js',
       ),
     )
-    .action(async (command: string[], options) =>
-      done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
-    );
+    .action(async (command: string[], options) => {
+      const { run } = await import('./commands/run.ts');
+      done(await run(command, { ...options, nats: natsOptions(options.nats, environment), environment }));
+    });
   const serves = program
     .command('serve')
     .description('run the aggregator as a service, with the page of its runs, until Ctrl-C')
@@ -132,7 +115,8 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
         'ranktrace serve --config alerts.yml --check-config',
       ),
     )
-    .action(async (options) =>
+    .action(async (options) => {
+      const { serve } = await import('./commands/serve.ts');
       done(
         await serve({
           ...options,
@@ -141,8 +125,8 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
           retention: retentionOf(options),
           nats: natsOptions(options.nats, environment, options),
         }),
-      ),
-    );
+      );
+    });
   program
     .command('top')
     .description('watch a run while it goes on: ranks, step times, phases, findings, alerts; lines of text where stdout is no terminal')
@@ -158,7 +142,10 @@ Figures are of the last 480 steps, whatever the size of the terminal. A rank tha
 one whose connection broke without a goodbye, as that of a killed process does, is lost.`,
     )
     .addHelpText('after', examples('ranktrace top', 'ranktrace top --url http://aggregator.example:7400 --run night-42'))
-    .action(async (options) => done(await top({ ...options, token: clientToken('read', environment), environment })));
+    .action(async (options) => {
+      const { top } = await import('./commands/top.ts');
+      done(await top({ ...options, token: clientToken('read', environment), environment }));
+    });
   const views = program
     .command('view')
     .description('look at recorded runs in the browser: overview, timeline, two runs side by side; until Ctrl-C')
@@ -174,9 +161,10 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'after',
       examples('ranktrace view ranktrace-out/night-42', 'ranktrace view rank*.json.gz', 'ranktrace view before/ after/'),
     )
-    .action(async (inputs: string[], options) =>
-      done(await view(inputs, { ...options, token: serviceTokens(options, environment), tls: tlsFiles(options), environment })),
-    );
+    .action(async (inputs: string[], options) => {
+      const { view } = await import('./commands/view.ts');
+      done(await view(inputs, { ...options, token: serviceTokens(options, environment), tls: tlsFiles(options), environment }));
+    });
   program
     .command('merge')
     .description('merge what ranks recorded, or the torch.profiler files of a job, into one trace; or write a trace in another format')
@@ -190,7 +178,10 @@ one whose connection broke without a goodbye, as that of a killed process does, 
       'after',
       examples('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace', 'ranktrace merge rank*.json.gz -o cluster.pftrace'),
     )
-    .action(async (inputs: string[], options) => done(await merge(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { merge } = await import('./commands/merge.ts');
+      done(await merge(inputs, options));
+    });
   program
     .command('export')
     .description("write a run, or a part of it, for other programs: torch.profiler's files, Chrome JSON, Perfetto, collapsed stacks, CSV")
@@ -234,7 +225,10 @@ A file has its name only when it is whole: Ctrl-C leaves none.`,
         'ranktrace export night-42.pftrace --to folded --ranks 0 --from 2s --until 2.5s -o rank0.folded',
       ),
     )
-    .action(async (inputs: string[], options) => done(await exportRun(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { exportRun } = await import('./commands/export.ts');
+      done(await exportRun(inputs, options));
+    });
   program
     .command('report')
     .description(
@@ -285,14 +279,17 @@ verdictSteps are those of the verdict.`,
         'ranktrace report rank*.json.gz --html -o report.html',
       ),
     )
-    .action(async (inputs: string[], options) => done(await report(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { report } = await import('./commands/report.ts');
+      done(await report(inputs, options));
+    });
   program
     .command('table')
     .description('calls, total, self and average time per name')
     .argument('<input...>', inputKinds)
     .option(
       '--sort <key>',
-      `of a run: ${sortKeys.join(', ')} (default: self); of one torch.profiler file or one rank: torch's, such as self_cpu_time_total (default), count`,
+      `of a run: ${tableSorts.join(', ')} (default: self); of one torch.profiler file or one rank: torch's, such as self_cpu_time_total (default), count`,
     )
     .option('--limit <n>', 'rows to print, -1 for all (default: 100, with --json all)', rowLimit)
     .option('--rank <n>', "of a run: torch's table of this rank instead of all ranks together", whole(0, 65_535))
@@ -308,7 +305,10 @@ verdictSteps are those of the verdict.`,
     .addOption(memoryOption())
     .option('--json', 'print data instead of text: a list of rows, the last one the total of all')
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
-    .action(async (inputs: string[], options) => done(await table(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { table } = await import('./commands/table.ts');
+      done(await table(inputs, options));
+    });
   program
     .command('dump')
     .description('print every event as a line of text')
@@ -318,7 +318,10 @@ verdictSteps are those of the verdict.`,
     .option(...allowMixed)
     .addOption(memoryOption())
     .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
-    .action(async (inputs: string[], options) => done(await dump(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { dump } = await import('./commands/dump.ts');
+      done(await dump(inputs, options));
+    });
   program
     .command('capture')
     .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
@@ -352,7 +355,10 @@ seconds. Give --seconds; with --steps the window is as long as so many steps wer
         'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json',
       ),
     )
-    .action(async (options) => done(await capture({ ...options, token: clientToken('capture', environment) })));
+    .action(async (options) => {
+      const { capture } = await import('./commands/capture.ts');
+      done(await capture({ ...options, token: clientToken('capture', environment) }));
+    });
   program
     .command('agent')
     .description('beside the PyTorch ranks of this host: send their heartbeats and counters, and record them on demand, until Ctrl-C')
@@ -374,7 +380,10 @@ job of Slurm started sees that job's.`,
       'after',
       examples('ranktrace agent --url ws://head:7400', 'ranktrace agent --url nats://head:4222 --run night-42 --ranks 0-7'),
     )
-    .action(async (options) => done(await agent({ ...options, environment })));
+    .action(async (options) => {
+      const { agent } = await import('./commands/agent.ts');
+      done(await agent({ ...options, environment }));
+    });
   program
     .command('watch')
     .description("send torch.profiler's files into a running service as they appear, each once, as its rank's detail; until Ctrl-C")
@@ -388,7 +397,10 @@ A file is read once it is complete. Its rank is in it (distributedInfo), or in i
 where it stopped: what was shipped is written down beside the spool (RANKTRACE_SPOOL_DIRECTORY).`,
     )
     .addHelpText('after', examples('ranktrace watch ./log --url ws://head:7400 --run night-42'))
-    .action(async (folders: string[], options) => done(await watch(folders, { ...options, environment })));
+    .action(async (folders: string[], options) => {
+      const { watch } = await import('./commands/watch.ts');
+      done(await watch(folders, { ...options, environment }));
+    });
   program
     .command('alerts')
     .description('list the alerts of a service that runs, or those that a run was stored with; exit with 1 while one is firing')
@@ -400,9 +412,10 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
       'after',
       examples('ranktrace alerts --url http://aggregator.example:7400', 'ranktrace alerts ranktrace-out/night-42 --json'),
     )
-    .action(async (directory: string | undefined, options) =>
-      done(await alerts(directory, { ...options, token: clientToken('read', environment) })),
-    );
+    .action(async (directory: string | undefined, options) => {
+      const { alerts } = await import('./commands/alerts.ts');
+      done(await alerts(directory, { ...options, token: clientToken('read', environment) }));
+    });
   program
     .command('detect')
     .description('find lasting changes in a recorded series of step times: a .csv file of steps')
@@ -430,7 +443,10 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
         'ranktrace detect steps.csv --min-change 5% --sensitivity low',
       ),
     )
-    .action(async (file: string, options) => done(await detect(file, options)));
+    .action(async (file: string, options) => {
+      const { detect } = await import('./commands/detect.ts');
+      done(await detect(file, options));
+    });
   program
     .command('check')
     .description('compare the steps of a run with those of a baseline, and fail when they are longer: for pipelines')
@@ -468,7 +484,10 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
         'ranktrace check ranktrace-out/pr-512 --baseline main.json --junit check.xml --format markdown >> "$GITHUB_STEP_SUMMARY"',
       ),
     )
-    .action(async (inputs: string[], options) => done(await check(inputs, options)));
+    .action(async (inputs: string[], options) => {
+      const { check } = await import('./commands/check.ts');
+      done(await check(inputs, options));
+    });
   program
     .command('diff')
     .description(
@@ -510,7 +529,10 @@ A name that a run lacks is added or gone. Without steps the whole recording coun
         'ranktrace diff before.pftrace after.pftrace --ranks 0-7 --json | jq .names',
       ),
     )
-    .action(async (a: string, b: string, options) => done(await diff(a, b, options)));
+    .action(async (a: string, b: string, options) => {
+      const { diff } = await import('./commands/diff.ts');
+      done(await diff(a, b, options));
+    });
   const prunes = program
     .command('prune')
     .description('remove what is no longer to be kept of stored runs: traces, then events, then the times of steps')
@@ -532,7 +554,10 @@ Runs that are being written are left alone and named, with exit code 1: their se
         'ranktrace prune ranktrace-out --store-max 200G --json',
       ),
     )
-    .action(async (directory: string, options) => done(await prune(directory, options)));
+    .action(async (directory: string, options) => {
+      const { prune } = await import('./commands/prune.ts');
+      done(await prune(directory, options));
+    });
   program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
@@ -544,9 +569,15 @@ Runs that are being written are left alone and named, with exit code 1: their se
     .option(...json)
     .addOption(servers)
     .addHelpText('after', examples('ranktrace doctor --nats nats://localhost:4222', 'ranktrace doctor ranktrace-out/night-42'))
-    .action(async (inputs: string[], options) => done(await doctor(inputs, { ...options, nats: natsOptions(options.nats, environment) })));
+    .action(async (inputs: string[], options) => {
+      const { doctor } = await import('./commands/doctor.ts');
+      done(await doctor(inputs, { ...options, nats: natsOptions(options.nats, environment) }));
+    });
 
-  describeSimulate(program.command('simulate'), runName).action(async (options) => done(await simulate(options)));
+  simulateOptions(program.command('simulate')).action(async (options) => {
+    const { simulate } = await import('./commands/simulate.ts');
+    done(await simulate(options));
+  });
 
   try {
     await program.parseAsync(argv, { from: 'user' });

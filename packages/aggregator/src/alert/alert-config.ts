@@ -9,7 +9,6 @@ import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules } fro
 import { sensitivities } from '@ranktrace/trace/detect';
 import { z } from 'zod';
 import { AggregatorError, systemCode } from '../model/errors.ts';
-import { ConfigDocument } from './config-document.ts';
 import {
   address,
   bytes,
@@ -156,6 +155,8 @@ export async function readConfig(path: string): Promise<ServeConfig> {
 export async function checkConfig(path: string): Promise<ConfigCheck> {
   const source = readSource(path);
   if ('error' in source) return { errors: [source.error] };
+  // The parser of YAML is large, and few services have a file.
+  const { ConfigDocument } = await import('./config-document.ts');
   const document = new ConfigDocument(path, source.text);
   if (document.errors.length > 0) return { errors: document.errors.slice(0, limits.configErrorsMax) };
   const parsed = schema.safeParse(document.value);

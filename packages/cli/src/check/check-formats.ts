@@ -6,12 +6,10 @@ import { percentText } from '@ranktrace/trace';
 import type { BlameChange } from '@ranktrace/trace/blame';
 import { provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
 import type { SeriesLevel } from '@ranktrace/trace/detect';
+import type { CheckFormat } from '../options/option-choices.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { type CheckResult, phasesOf } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
-
-export const checkFormats = ['text', 'markdown', 'junit', 'json'] as const;
-export type CheckFormat = (typeof checkFormats)[number];
 
 const phasesShown = 12;
 

@@ -7,10 +7,11 @@
 // With --save, check also writes the steps of the run to a small file, a baseline from then on. Only `slower` fails (exit code 1).
 
 import { writeFileSync } from 'node:fs';
-import { type CheckFormat, formatCheck, savedLine } from '../check/check-formats.ts';
+import { formatCheck, savedLine } from '../check/check-formats.ts';
 import { checkResult } from '../check/check-result.ts';
 import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSteps } from '../check/recorded-steps.ts';
 import type { InputOptions } from '../inputs/open-inputs.ts';
+import type { CheckFormat } from '../options/option-choices.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData, say } from '../terminal/output.ts';

@@ -21,6 +21,7 @@ import {
 import type { StepRange } from '@ranktrace/trace/blame';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
+import type { ExportFormat } from '../options/option-choices.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount } from '../terminal/format.ts';
@@ -28,9 +29,6 @@ import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { printData, say } from '../terminal/output.ts';
 import { type ExportFiles, NamedFiles, StandardOutput } from './export-files.ts';
 import { KinetoExport } from './kineto-export.ts';
-
-export const exportFormats = ['kineto', 'chrome', 'perfetto', 'folded', 'csv'] as const;
-export type ExportFormat = (typeof exportFormats)[number];
 
 export interface ExportOptions extends InputOptions {
   readonly to: ExportFormat;

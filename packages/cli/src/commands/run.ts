@@ -74,6 +74,9 @@ const quietNatsMs = 5000;
 const breatheEveryMs = 10;
 
 export async function run(command: readonly string[], options: RunOptions): Promise<number> {
+  if (command.length === 0) {
+    throw new CliError('bad_usage', 'run needs a command after "--", such as: ranktrace run --ranks 4 -- node train.js');
+  }
   const name = options.name ?? runName(new Date());
   const out = resolve(options.out);
   const spool = join(out, name, 'spool');
@@ -330,10 +333,4 @@ async function checkTracePath(path: string | undefined): Promise<void> {
 /** `run-20260131-235959`, in UTC. */
 function runName(now: Date): string {
   return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`;
-}
-
-/** Checks the command after `--`. */
-export function checkCommand(command: readonly string[]): readonly string[] {
-  if (command.length > 0) return command;
-  throw new CliError('bad_usage', 'run needs a command after "--", such as: ranktrace run --ranks 4 -- node train.js');
 }

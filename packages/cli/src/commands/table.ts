@@ -5,15 +5,17 @@ import { printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace/torch';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
+import { type TableSort, tableSorts } from '../options/option-choices.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { print, printData } from '../terminal/output.ts';
 import { printAverages } from './print-averages.ts';
 
-const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
-
-export const sortKeys = Object.keys(keys) as readonly (keyof typeof keys)[];
+const columns = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const satisfies Record<
+  TableSort,
+  keyof KeyAverage
+>;
 
 export interface TableOptions extends InputOptions {
   readonly sort?: string;
@@ -53,8 +55,8 @@ export async function table(inputs: readonly string[], options: TableOptions): P
     return printAverages(sink.table, ofRank);
   }
   const sort = options.sort ?? 'self';
-  const column = keys[sort as keyof typeof keys];
-  if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${sortKeys.join(', ')}, got "${sort}"`);
+  const column = columns[sort as TableSort];
+  if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${tableSorts.join(', ')}, got "${sort}"`);
   const averages = new KeyAveragesSink();
   await mergeAndReport(input, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));

@@ -3,14 +3,13 @@
 import { type DifferenceKind, type NameDifference, printable, type RunDifference } from '@ranktrace/protocol';
 import { ranksText } from '@ranktrace/trace';
 import { signed } from '@ranktrace/trace/compare';
+import type { DifferenceSort } from '../options/option-choices.ts';
 import { formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
-
-export const differenceSorts = ['cost', 'part', 'total', 'count', 'name'] as const;
 
 export interface DifferenceOptions {
   /** Lines of each kind; undefined: all. */
   readonly limit: number | undefined;
-  readonly sort: (typeof differenceSorts)[number];
+  readonly sort: DifferenceSort;
   readonly on?: 'host' | 'device' | undefined;
   /** Lines whose difference lies within the scatter, too. */
   readonly all: boolean;
