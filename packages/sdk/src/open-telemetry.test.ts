@@ -17,6 +17,7 @@ import type { ProfileOptions } from './model/options.ts';
 import { type OpenTelemetrySpan, RanktraceSpanProcessor } from './open-telemetry.ts';
 import { type Profile, profile } from './profile/profile.ts';
 import { recordFunction } from './profile/record-function.ts';
+import { threadRecorder } from './profile/thread-recorder.ts';
 
 propagation.setGlobalPropagator(new W3CTraceContextPropagator());
 
@@ -367,6 +368,21 @@ test('a child ends within its parent, also where our reading of its start comes 
   const [outer, inner] = [named('parent'), named('child')];
   expect(inner.lane).toBe(outer.lane);
   expect(inner.start + inner.length).toBeLessThanOrEqual(outer.start + outer.length);
+});
+
+test("a span that starts in the profile's first millisecond is there, also where our reading of its start comes late", async () => {
+  start();
+  const opened = performance.timeOrigin + (threadRecorder()?.opened ?? 0);
+  // OpenTelemetry's clock shows the begin of the millisecond; the second span is one that began before.
+  const shown = Math.floor(opened);
+  await sleep(5);
+  const spans = [shown, shown - 3].map((time, index) =>
+    startSpan(`span ${index}`, { startTime: [Math.floor(time / 1000), (time % 1000) * 1e6] }),
+  );
+  for (const span of spans) span.end();
+  const { events, named } = await stopAndRead();
+  expect(named('span 0').length).toBeGreaterThan(4e6);
+  expect(events.filter(({ name }) => name === 'span 1')).toEqual([]);
 });
 
 test('both sides of a call between two processes are one flow', async () => {

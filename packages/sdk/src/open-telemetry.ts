@@ -10,7 +10,7 @@
 // Times. OpenTelemetry reads a clock of 1 ms at the start, and measures the length with a fine one. So a span that starts now gets our own
 // reading, one with an explicit start keeps that, and both have OpenTelemetry's length. Our reading is a little later than OpenTelemetry's, by
 // different amounts; so a span that starts now ends by the time that its end is reported, or a child might end after its parent. Where our reading
-// comes more than 1 ms late, OpenTelemetry's is taken; a child begins with its parent where that puts it up to 1 ms before.
+// comes more than 1 ms late, OpenTelemetry's is taken; a child begins with its parent where that puts it up to 1 ms before, and a span with the profile.
 //
 // Invariants: OpenTelemetry is not imported, versions 1 and 2 of its SDK fit; nothing is thrown into the instrumented program. Without a
 // running profile a span costs one check; spans that began before the profile are ignored.
@@ -123,7 +123,7 @@ export class RanktraceSpanProcessor {
     // The caller's side of a remote call runs beside its callee, even in one process.
     const parent = isRemote || parentId === undefined ? undefined : this.#open.get(parentId);
     const now = performance.now();
-    const read = startOf(span.startTime, now);
+    const read = startOf(span.startTime, now, recorder.opened);
     const start = parent !== undefined && parent.start - read < 1 ? Math.max(parent.start, read) : read;
     const args: Record<string, string | number | boolean> = kind === 'span' ? { traceId, spanId } : {};
     const reported = this.#report(recorder, args, span.attributes, new Map());
@@ -195,14 +195,15 @@ export class RanktraceSpanProcessor {
   }
 }
 
-/** Clock of this thread, ms: `now` for a span that starts now. */
-function startOf([seconds, nanos]: HrTime, now: number): number {
+/** Clock of this thread, ms: `now` for a span that starts now, `opened` for one that may have started at most 1 ms before the profile, or after it. */
+function startOf([seconds, nanos]: HrTime, now: number, opened: number): number {
   const unixNow = Date.now();
   const start = seconds * 1000 + nanos / 1e6;
   if (nanos % 1e6 === 0 && Math.abs(unixNow - start) <= 1) return now;
   const drift = unixNow - (performance.timeOrigin + now);
   // If somebody set the system's clock meanwhile, OpenTelemetry's times follow it.
-  return start - (Math.abs(drift) < sameClockMs ? performance.timeOrigin : unixNow - now);
+  const read = start - (Math.abs(drift) < sameClockMs ? performance.timeOrigin : unixNow - now);
+  return nanos % 1e6 === 0 && read < opened && opened - read < 1 ? opened : read;
 }
 
 /** Trace, span and parent span: 16, 8 and 8 bytes. */

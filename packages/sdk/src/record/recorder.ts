@@ -120,7 +120,8 @@ export class Recorder {
   readonly #roles = new Set<string>();
   /** Scopes open in this turn, outermost first. */
   readonly #scopes: OpenScope[] = [];
-  readonly #opened: number;
+  /** Clock of this thread, ms: what began before is not recorded. */
+  readonly opened: number;
   #on = true;
   #lastId: number;
   #contextUsed = false;
@@ -148,7 +149,7 @@ export class Recorder {
     this.#detail = word;
     this.#ring = ring;
     this.#now = now;
-    this.#opened = now();
+    this.opened = now();
     this.#context = context;
     this.#names = new NameTable(ring);
     this.#lastId = idBase;
@@ -376,7 +377,7 @@ export class Recorder {
     const begin = time !== undefined && time <= now ? time : now;
     const inside = parent === 0 && this.#depth === 0 ? this.#parent() : parent;
     const wanted = inside === 0 && this.#depth === 0 ? detail.spans : detail.nestedSpans;
-    if (begin < this.#opened || (kind === 'span' && ((this.#detail[0] as number) & wanted) === 0)) return 0;
+    if (begin < this.opened || (kind === 'span' && ((this.#detail[0] as number) & wanted) === 0)) return 0;
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
     const extra = this.#names.id(kind === 'span' ? category : peer);
     const nameId = extra < 0 ? -1 : this.#names.id(name);
