@@ -104,7 +104,9 @@ describe('the judge', () => {
   });
 
   test('finds that a stored batch is gone', { timeout: 300_000 }, async () => {
-    const reported = await disagreements(({ store }) => {
+    const reported = await disagreements(({ store, spool }) => {
+      // A rank on a busy machine may have left it there, too.
+      rmSync(spool, { recursive: true, force: true });
       const segments = readdirSync(store, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.seg'));
       // The last one of a rank has its last batch.
       const [last] = segments

@@ -51,6 +51,36 @@ describe('ranktrace check', () => {
     expect((data.checked.stepNs - data.baseline.stepNs) / 1e6).toBeLessThan(25);
   });
 
+  it('fails for a run whose checkpoints became longer, though its usual steps are as they were', async () => {
+    const checkpoints = (ms: number): string[] =>
+      Array.from({ length: 16 }, (_, index) => ['--straggler', `0:optimizer:+${ms}@${25 * index + 24}`]).flat();
+    const steps = ['--steps', '400', '--step-ms', '60'];
+    const [short, long] = [
+      await simulate('short-checkpoints', ...steps, '--seed', '11', ...checkpoints(200)),
+      await simulate('long-checkpoints', ...steps, '--seed', '12', ...checkpoints(1200)),
+    ];
+    const { code, stdout } = await runLine(['check', long, '--baseline', short]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^slower: \+\d+\.\d % over all steps, the long ones too \(95 %: \+.*\), 3 % or more fail the check\nlong steps, over 1\.5 times as long as the others, add \d+\.\d % \(1[3-6] times\) and \d+\.\d % \(1[3-6] times\); the others: [+−]0\.\d % \(/m,
+    );
+    const json = JSON.parse((await runLine(['check', long, '--baseline', short, '--json'])).stdout);
+    expect(json).toMatchObject({ verdict: 'slower', basis: 'all', isCertain: false, allSteps: { isCertain: true } });
+    // 1000 ms more in each 25th step of 60 ms, and of the first runs a quarter may hide in usual steps.
+    expect(json.allSteps.change).toBeGreaterThan(0.45);
+    expect(json.allSteps.change).toBeLessThan(0.65);
+    const difference = await runLine(['diff', short, long]);
+    expect(difference.code).toBe(1);
+    expect(difference.stdout).toMatch(/; means of phases: all_reduce \+\d\d\.\d ms, optimizer \+(9\.\d\d|10\.\d\d?) ms$/m);
+    const shorter = await runLine(['check', short, '--baseline', long]);
+    expect(shorter.code).toBe(0);
+    expect(shorter.stdout).toMatch(/^faster: −\d+\.\d % over all steps/m);
+    const saved = join(directory, 'short-checkpoints.json');
+    await runLine(['check', short, '--save', saved]);
+    const again = await runLine(['check', long, '--baseline', saved]);
+    expect([again.code, again.stdout]).toEqual([1, stdout]);
+  });
+
   it('passes a run that is as fast, or slower by less than is asked', async () => {
     const same = await runLine(['check', again, '--baseline', main, '--json']);
     expect(same.code).toBe(0);

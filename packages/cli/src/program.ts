@@ -467,7 +467,8 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
     .addHelpText(
       'after',
       `
-Steps count as long as their slowest rank; warm-up is left out, and so are spikes such as checkpoints. The verdict is one of
+Steps count as long as their slowest rank, warm-up is left out, and long steps, such as those with a checkpoint, are compared for themselves, by the
+time that they add: the verdict is about usual steps, or about all of them where only long ones show a difference. It is one of
   slower           longer by --fail-on or more, and more than scatter explains: the exit code is 1
   probably_slower  longer by --fail-on or more, but it may be scatter; more steps would decide
   unchanged        neither longer nor shorter by --fail-on

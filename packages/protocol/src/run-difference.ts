@@ -92,8 +92,9 @@ export interface ComparedRun {
 export interface RunDifference {
   /** Null where a run has fewer than three steps that all of its ranks recorded. */
   readonly verdict: StepVerdict | null;
-  /** The verdict in words, with change and interval; and what so many steps can prove. */
+  /** The verdict in words, with change and interval; what long steps add, where they do; and what so many steps can prove. */
   readonly verdictText: string;
+  readonly longText: string;
   readonly provableText: string;
   /** Share of the step from which a difference counts. */
   readonly failOn: number;

@@ -4,7 +4,7 @@
 import { printable, printableJson } from '@ranktrace/protocol';
 import { percentText } from '@ranktrace/trace';
 import type { BlameChange } from '@ranktrace/trace/blame';
-import { provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
+import { decidingChange, longLine, provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
 import type { SeriesLevel } from '@ranktrace/trace/detect';
 import type { CheckFormat } from '../options/option-choices.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
@@ -27,6 +27,9 @@ export function formatCheck(result: CheckResult, format: CheckFormat): string {
   }
 }
 
+const verdictLines = (result: CheckResult): string[] =>
+  [verdictLine(result), longLine(result), provableLine(result)].filter((line) => line !== undefined);
+
 const levelHead = ['', 'run', 'ranks', 'steps', 'compared', 'step', 'noise'];
 const phaseHead = ['phase, mean per step', 'baseline', 'checked', 'difference'];
 const rightOf = (head: readonly string[], left: number): boolean[] => head.map((_, column) => column >= left);
@@ -47,7 +50,7 @@ function phaseRows(result: CheckResult): string[][] {
 
 function asText(result: CheckResult): string {
   const { cause } = result;
-  const blocks = [formatTable([levelHead, ...levelRows(result)], rightOf(levelHead, 2)), `${verdictLine(result)}\n${provableLine(result)}`];
+  const blocks = [formatTable([levelHead, ...levelRows(result)], rightOf(levelHead, 2)), verdictLines(result).join('\n')];
   if (cause !== undefined) blocks.push([`cause: ${cause.kind}`, ...cause.evidence.map((text) => `  ${printable(text)}`)].join('\n'));
   const phases = phaseRows(result);
   if (phases.length > 0) blocks.push(formatTable([phaseHead, ...phases], rightOf(phaseHead, 1)));
@@ -55,7 +58,7 @@ function asText(result: CheckResult): string {
 }
 
 function asMarkdown(result: CheckResult): string {
-  const { verdict, comparison, cause } = result;
+  const { verdict, cause } = result;
   const table = (head: readonly string[], left: number, rows: readonly (readonly string[])[]): string => {
     const line = (cells: readonly string[]): string => `| ${cells.map(markdownText).join(' | ')} |`;
     return [
@@ -67,8 +70,10 @@ function asMarkdown(result: CheckResult): string {
     ].join('\n');
   };
   const blocks = [
-    `### Step time ${verdictNames[verdict]}: ${signed(comparison.change)}`,
-    `${markdownText(verdictLine(result))}.\n${markdownText(provableLine(result))}.`,
+    `### Step time ${verdictNames[verdict]}: ${signed(decidingChange(result).change)}`,
+    verdictLines(result)
+      .map((line) => `${markdownText(line)}.`)
+      .join('\n'),
     table(levelHead, 2, levelRows(result)),
   ];
   if (cause !== undefined) blocks.push([`Cause: ${cause.kind}`, '', ...cause.evidence.map((text) => `- ${markdownText(text)}`)].join('\n'));
@@ -113,13 +118,19 @@ const xmlText = (text: string): string =>
     .replaceAll(/[&<>"']/g, (mark) => entities[mark] as string);
 
 function asData(result: CheckResult): unknown {
-  const { verdict, failOn, baseline, checked, comparison, cause } = result;
-  const { change, confidence, isCertain, provable } = comparison;
-  const side = ({ run, ranks, steps, level: { level, noise, steps: comparedSteps, warmUp: warmUpSteps } }: RecordedSteps): unknown => {
-    return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise };
+  const { verdict, failOn, baseline, checked, comparison, basis, cause } = result;
+  const { change, confidence, isCertain, provable, ofAll } = comparison;
+  const side = ({
+    run,
+    ranks,
+    steps,
+    level: { level, noise, steps: comparedSteps, warmUp: warmUpSteps, long },
+  }: RecordedSteps): unknown => {
+    const longSteps = long && { count: long.count, added: long.added };
+    return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps };
   };
   return {
-    ...{ verdict, failOn, change, confidence, isCertain, provable },
+    ...{ verdict, failOn, basis, change, confidence, isCertain, provable, allSteps: ofAll },
     baseline: side(baseline),
     checked: side(checked),
     ...(cause === undefined ? {} : { cause: causeData(cause) }),

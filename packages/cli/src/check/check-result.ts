@@ -14,7 +14,8 @@ export interface CheckResult extends JudgedSteps {
 /** Compares the steps of a run with those of its baseline. */
 export function checkResult(baseline: RecordedSteps, checked: RecordedSteps, failOn: number): CheckResult {
   const judged = judgeSteps(baseline.level, checked.level, failOn);
-  const hasCause = judged.verdict === 'slower' || judged.verdict === 'faster';
+  // Blame compares usual steps.
+  const hasCause = judged.basis === 'usual' && (judged.verdict === 'slower' || judged.verdict === 'faster');
   const cause = hasCause && baseline.blame && checked.blame && blameOf(baseline.blame, checked.blame);
   return { ...judged, baseline, checked, cause: cause || undefined };
 }

@@ -40,12 +40,12 @@ export function chosenNames({ names }: RunDifference, { sort, on }: Pick<Differe
 
 /** The whole comparison as text, without a final line end. */
 export function formatDifference(difference: RunDifference, options: DifferenceOptions): string {
-  const { verdictText, provableText, failOn, a, b } = difference;
+  const { verdictText, longText, provableText, failOn, a, b } = difference;
   const worthNs = failOn * (a.stepTimes?.p50 ?? 0);
   const names = chosenNames(difference, options);
   const blocks = [
     [`A: ${aboutRun(a)}`, `B: ${aboutRun(b)}`].join('\n'),
-    [verdictText, provableText].filter((line) => line !== '').join('\n'),
+    [verdictText, longText, provableText].filter((line) => line !== '').join('\n'),
     stepTable(difference),
     ...kinds.map(([title, ...of]) =>
       kindTable(

@@ -8,14 +8,23 @@
 // Invariant: nothing is compared with a value that was not measured. A name that a run lacks is gone or added, and only where that run recorded work
 // of its kind.
 
-import type { ComparedRun, DifferenceStatus, NameDifference, NameTimes, Nanos, RunDifference } from '@ranktrace/protocol';
+import {
+  type ComparedRun,
+  type DifferenceStatus,
+  type NameDifference,
+  type NameTimes,
+  type Nanos,
+  printable,
+  type RunDifference,
+} from '@ranktrace/protocol';
 import { certainty, interval95, seriesStepsMin } from '../detect/compare-series.ts';
 import { studentQuantile } from '../detect/student.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { quantile } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
 import type { NameSums, RunTimes } from './run-times.ts';
 import type { SeriesMiddle } from './step-series.ts';
-import { judgeSteps, provableLine, stepLevelOf, stepTimesOf, verdictLine } from './step-verdict.ts';
+import { type JudgedSteps, judgeSteps, longLine, provableLine, stepLevelOf, stepTimesOf, verdictLine } from './step-verdict.ts';
 
 const binsOfSteps = 24;
 
@@ -32,6 +41,7 @@ export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDiffer
   return {
     verdict: judged?.verdict ?? null,
     verdictText: judged === undefined ? whyNoVerdict(a, b) : verdictLine(judged),
+    longText: longText(judged, names),
     provableText: judged === undefined ? '' : provableLine(judged),
     failOn,
     a: comparedRun(a, b, timesA, binsFrom, binsUntil),
@@ -41,6 +51,22 @@ export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDiffer
     names: names.slice(0, limits.compareRowsMax),
     namesLeftOut: Math.max(0, names.length - limits.compareRowsMax),
   };
+}
+
+/** What long steps add, and the phases that are longer or shorter in the mean where their medians do not show it. */
+function longText(judged: JudgedSteps | undefined, names: readonly NameDifference[]): string {
+  const line = judged && longLine(judged);
+  if (judged === undefined || line === undefined) return '';
+  const worth = judged.failOn * judged.comparison.before.level;
+  const means = names
+    .filter(({ kind, basis }) => kind === 'phase' && basis === 'median')
+    .map(({ name, a, b, more }) => ({ name, mean: (b?.total ?? 0) - (a?.total ?? 0), more }))
+    .filter(({ mean, more }) => Math.abs(mean) >= worth && Math.abs(more) < Math.abs(mean) / 2)
+    .sort((left, right) => Math.abs(right.mean) - Math.abs(left.mean))
+    .slice(0, limits.compareRanksShownMax);
+  if (means.length === 0) return line;
+  const shown = means.map(({ name, mean }) => `${printable(name)} ${mean < 0 ? '−' : '+'}${lengthText(Math.abs(mean))}`);
+  return `${line}; means of phases: ${shown.join(', ')}`;
 }
 
 function whyNoVerdict(a: RunTimes, b: RunTimes): string {

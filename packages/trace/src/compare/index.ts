@@ -2,4 +2,15 @@
 
 export { compareRuns } from './compare-runs.ts';
 export { type RunTimes, RunTimesSink } from './run-times.ts';
-export { type JudgedSteps, judgeSteps, provableLine, signed, stepLevelOf, stepTimesOf, verdictLine, verdictNames } from './step-verdict.ts';
+export {
+  decidingChange,
+  type JudgedSteps,
+  judgeSteps,
+  longLine,
+  provableLine,
+  signed,
+  stepLevelOf,
+  stepTimesOf,
+  verdictLine,
+  verdictNames,
+} from './step-verdict.ts';

@@ -1,43 +1,91 @@
 // The verdict on the steps of a run against those of another, and its meaning in words: for `check`, `diff` and the page.
 
 import type { Nanos, StepVerdict } from '@ranktrace/protocol';
-import { compareSeries, levelOfSeries, type SeriesComparison, type SeriesLevel } from '../detect/compare-series.ts';
+import { compareSeries, levelOfSeries, type SeriesChange, type SeriesComparison, type SeriesLevel } from '../detect/compare-series.ts';
+import { longOver } from '../detect/long-steps.ts';
 import { percentText } from '../model/quantity-text.ts';
-import type { RunSummary } from '../steps/step-summary.ts';
+import type { RunSummary, StepSummary } from '../steps/step-summary.ts';
 
 export interface JudgedSteps {
   readonly verdict: StepVerdict;
   /** Share: 0.03 is 3 %. */
   readonly failOn: number;
   readonly comparison: SeriesComparison;
+  /** What decided: `usual` steps, which leaves out long ones such as those with a checkpoint; or `all` of them. */
+  readonly basis: 'usual' | 'all';
 }
 
-/** Lengths of the steps that compare, ns, each as long as its slowest rank: a step that some ranks did not report may have been longer. */
-export function stepTimesOf({ steps }: RunSummary): readonly Nanos[] {
+/** Where both sides' long steps together add less, they are not worth a line. */
+const longLineMin = 0.01;
+/** An interval that reaches further says nothing. */
+const intervalMax = 1;
+
+/** The steps that compare: a step that some ranks did not report may have been longer. */
+function comparedSteps({ steps }: RunSummary): readonly StepSummary[] {
   const most = steps.reduce((most, { ranks }) => Math.max(most, ranks), 0);
-  return steps.filter(({ ranks }) => ranks === most).map(({ longest }) => longest);
+  return steps.filter(({ ranks }) => ranks === most);
 }
 
-/** The level of those steps; undefined for fewer than `seriesStepsMin`. */
-export const stepLevelOf = (summary: RunSummary): SeriesLevel | undefined => levelOfSeries(stepTimesOf(summary));
+/** Their lengths, ns, each as long as its slowest rank. */
+export const stepTimesOf = (summary: RunSummary): readonly Nanos[] => comparedSteps(summary).map(({ longest }) => longest);
 
-/** Compares the steps of a run with those before; they are longer if by the share `failOn` or more, and by more than scatter explains. */
+/** Their level; undefined for fewer than `seriesStepsMin`. */
+export function stepLevelOf(summary: RunSummary): SeriesLevel | undefined {
+  const steps = comparedSteps(summary);
+  return levelOfSeries(
+    steps.map(({ longest }) => longest),
+    steps.map(({ mean }) => mean),
+  );
+}
+
+/**
+ * Compares the steps of a run with those before; they are longer if by the share `failOn` or more, and by more than scatter explains. Long steps are too few
+ * to move a level: where usual steps prove no change, the mean of all steps may.
+ */
 export function judgeSteps(before: SeriesLevel, after: SeriesLevel, failOn: number): JudgedSteps {
   const comparison = compareSeries(before, after);
-  return { verdict: verdictOf(comparison, failOn), failOn, comparison };
+  const usual = verdictOf(comparison, failOn);
+  const ofAll = comparison.ofAll === undefined || isWithin(comparison.ofAll) ? 'unchanged' : verdictOf(comparison.ofAll, failOn);
+  const isStronger = strengths[ofAll] > strengths[usual];
+  return { verdict: isStronger ? ofAll : usual, failOn, comparison, basis: isStronger ? 'all' : 'usual' };
 }
 
-function verdictOf({ change, isCertain }: SeriesComparison, failOn: number): StepVerdict {
+/** The verdict that counts, of two. */
+const strengths: Readonly<Record<StepVerdict, number>> = { unchanged: 0, probably_faster: 1, probably_slower: 2, faster: 3, slower: 4 };
+
+/** Whether no difference at all is within the 95 % interval. */
+const isWithin = ({ confidence: { low, high } }: SeriesChange): boolean => low <= 0 && high >= 0;
+
+function verdictOf({ change, isCertain }: SeriesChange, failOn: number): StepVerdict {
   if (change >= failOn) return isCertain ? 'slower' : 'probably_slower';
   if (change <= -failOn) return isCertain ? 'faster' : 'probably_faster';
   return 'unchanged';
 }
 
+/** The difference that decided. */
+export const decidingChange = ({ comparison, basis }: JudgedSteps): SeriesChange =>
+  basis === 'all' ? (comparison.ofAll ?? comparison) : comparison;
+
 /** `slower: +12.3 % (95 %: …), MEANING`. */
-export function verdictLine({ verdict, failOn, comparison: { change, confidence } }: JudgedSteps): string {
-  const range = `95 %: ${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`;
-  return `${verdictNames[verdict]}: ${signed(change)} (${range}), ${meaningOf(verdict, failOn)}`;
+export function verdictLine(judged: JudgedSteps): string {
+  const { verdict, failOn, basis } = judged;
+  const of = basis === 'all' ? ' over all steps, the long ones too' : '';
+  return `${verdictNames[verdict]}: ${changeText(decidingChange(judged), of)}, ${meaningOf(verdict, failOn)}`;
 }
+
+/** What long steps add on both sides, and the difference that did not decide; undefined where there are hardly any. */
+export function longLine({ basis, comparison }: JudgedSteps): string | undefined {
+  const { before, after, ofAll } = comparison;
+  if (ofAll === undefined || (before.long?.added ?? 0) + (after.long?.added ?? 0) < longLineMin) return undefined;
+  const side = ({ long }: SeriesLevel): string => `${percentText(long?.added ?? 0)} (${long?.count ?? 0} times)`;
+  const together =
+    ofAll.confidence.high > intervalMax && isWithin(ofAll) ? `${signed(ofAll.change)}, too few to be more than chance` : changeText(ofAll);
+  const other = basis === 'all' ? `the others: ${changeText(comparison)}` : `all steps together: ${together}`;
+  return `long steps, over ${longOver} times as long as the others, add ${side(before)} and ${side(after)}; ${other}`;
+}
+
+const changeText = ({ change, confidence: { low, high, t } }: SeriesChange, of = ''): string =>
+  `${signed(change)}${of} (95 %: ${signed(low)} to ${signed(high)}, T ${t.toFixed(1)})`;
 
 /** A verdict in words. */
 export const verdictNames: Readonly<Record<StepVerdict, string>> = {

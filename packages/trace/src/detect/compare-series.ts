@@ -17,6 +17,7 @@ import { deviation, mean } from '../model/robust.ts';
 import { fitStep, midmean, type ShapeFit } from './block-statistics.ts';
 import { steadyShare } from './change-doubts.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
+import { type LongSteps, longStepsOf } from './long-steps.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
 import { studentQuantile } from './student.ts';
 
@@ -57,16 +58,23 @@ export interface SeriesLevel {
   readonly error?: number | undefined;
   /** Degrees of freedom of that error; absent: enough for it to count as known. */
   readonly degrees?: number | undefined;
+  /** Steps that the level leaves out because they are much longer. Absent in what earlier versions saved. */
+  readonly long?: LongSteps | undefined;
 }
 
-export interface SeriesComparison {
-  readonly before: SeriesLevel;
-  readonly after: SeriesLevel;
-  /** after ÷ before − 1. */
+/** A difference: after ÷ before − 1. */
+export interface SeriesChange {
   readonly change: number;
   readonly confidence: ChangeConfidence;
   /** Whether T is large enough for a real difference. */
   readonly isCertain: boolean;
+}
+
+export interface SeriesComparison extends SeriesChange {
+  readonly before: SeriesLevel;
+  readonly after: SeriesLevel;
+  /** Of the mean of all steps, the long ones too; undefined where neither side has one, or one does not tell. */
+  readonly ofAll: SeriesChange | undefined;
   /** The smallest change, as a share, that would be certain here; a smaller one is indistinguishable from scatter. */
   readonly provable: number;
 }
@@ -74,22 +82,30 @@ export interface SeriesComparison {
 /** The fewest steps for which `levelOfSeries` gives a level. */
 export const seriesStepsMin: number = 3;
 
-/** The level of a series of step times (any unit; values not above 0 are left out); undefined for fewer than `seriesStepsMin`. */
-export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined {
-  const logs = times.filter((time) => time > 0 && time < Number.POSITIVE_INFINITY).map(Math.log);
+/**
+ * The level of a series of step times (any unit; values not above 0 are left out); undefined for fewer than `seriesStepsMin`. `passed`: the time that
+ * passed in each, where a step's time is not just that.
+ */
+export function levelOfSeries(series: readonly number[], passed: readonly number[] = series): SeriesLevel | undefined {
+  const isTime = (_: unknown, at: number): boolean => (series[at] as number) > 0 && (series[at] as number) < Number.POSITIVE_INFINITY;
+  const times = series.filter(isTime);
+  const logs = times.map(Math.log);
   const options = logs.length >= longSeriesSteps ? defaultDetectorOptions : shortSeriesOptions;
   const { blockSteps, noiseFloor } = options;
   const levels = blocksOf(logs, blockSteps);
   const warmUp = warmUpOf(levels, options);
   const used = levels.subarray(warmUp);
-  if (used.length < blocksMin) return levelOfFew(logs, options);
-  return {
-    ...levelFrom(Array.from(used), 'blocks', noiseFloor),
-    noise: Math.max(deviation(used), noiseFloor),
-    blocks: used.length,
-    steps: used.length * blockSteps,
-    warmUp: warmUp * blockSteps,
-  };
+  const level =
+    used.length < blocksMin
+      ? levelOfFew(logs, options)
+      : {
+          ...levelFrom(Array.from(used), 'blocks', noiseFloor),
+          noise: Math.max(deviation(used), noiseFloor),
+          blocks: used.length,
+          steps: used.length * blockSteps,
+          warmUp: warmUp * blockSteps,
+        };
+  return level && { ...level, long: longStepsOf(passed.filter(isTime).slice(level.warmUp)) };
 }
 
 /** From single steps. */
@@ -169,22 +185,49 @@ function withoutJump(values: readonly number[]): readonly number[] {
  * @example compareSeries(levelOfSeries(baseline), levelOfSeries(run)).change >= 0.03
  */
 export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesComparison {
-  const change = Math.log(after.level / before.level);
-  const variances = [before, after].map(varianceOf);
-  const variance = variances.reduce((sum, one) => sum + one, 0);
+  const parts = [before, after].map((side) => ({ variance: varianceOf(side), degrees: side.degrees ?? Number.POSITIVE_INFINITY }));
+  const usual = Math.log(after.level / before.level);
+  const { needed, error, ...compared } = changeOf(usual, parts);
+  return { before, after, ...compared, ofAll: changeOfAll(before, after, usual, parts), provable: Math.expm1(needed * error) };
+}
+
+/** A part of the variance of a difference of logarithms. */
+interface VariancePart {
+  readonly variance: number;
+  readonly degrees: number;
+}
+
+/** `change` is a difference of logarithms. */
+function changeOf(change: number, parts: readonly VariancePart[]): SeriesChange & { readonly needed: number; readonly error: number } {
+  const variance = parts.reduce((sum, part) => sum + part.variance, 0);
   const error = Math.sqrt(variance);
   // Welch and Satterthwaite; known noise does not contribute.
-  const rest = [before, after].reduce(
-    (sum, { degrees }, at) => sum + (degrees === undefined ? 0 : (variances[at] as number) ** 2 / degrees),
-    0,
-  );
+  const rest = parts.reduce((sum, part) => sum + part.variance ** 2 / part.degrees, 0);
   const degrees = rest === 0 ? Number.POSITIVE_INFINITY : variance ** 2 / rest;
   const within = studentQuantile(interval95, degrees) * error;
   const needed = studentQuantile(certainty, degrees);
   const t = change / error;
   const confidence = { t, low: Math.expm1(change - within), high: Math.expm1(change + within) };
-  return { before, after, change: Math.expm1(change), confidence, isCertain: Math.abs(t) >= needed, provable: Math.expm1(needed * error) };
+  return { change: Math.expm1(change), confidence, isCertain: Math.abs(t) >= needed, needed, error };
 }
+
+/** With what long steps add on both sides. */
+function changeOfAll(
+  { long: longBefore }: SeriesLevel,
+  { long: longAfter }: SeriesLevel,
+  usual: number,
+  parts: readonly VariancePart[],
+): SeriesChange | undefined {
+  if (longBefore === undefined || longAfter === undefined || longBefore.count + longAfter.count === 0) return undefined;
+  const more = Math.log1p(longAfter.added) - Math.log1p(longBefore.added);
+  const { change, confidence, isCertain } = changeOf(usual + more, [...parts, ...[longBefore, longAfter].map(partOfLong)]);
+  return { change, confidence, isCertain };
+}
+
+const partOfLong = ({ count, added, error }: LongSteps): VariancePart => ({
+  variance: (error / (1 + added)) ** 2,
+  degrees: Math.max(1, count - 1),
+});
 
 /** Variance of a level: of a median of blocks, or of a mean of steps. */
 const varianceOf = ({ noise, blocks, error, degrees }: SeriesLevel): number =>

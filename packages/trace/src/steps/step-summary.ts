@@ -12,6 +12,8 @@ export interface StepSummary {
   readonly ranks: number;
   readonly shortest: Nanos;
   readonly longest: Nanos;
+  /** Over its ranks. Where a rank is late beyond the last collective, the others are in the next step: only means add up to the time that passed. */
+  readonly mean: Nanos;
   /** The rank of `longest`. */
   readonly slowestRank: number;
 }
@@ -49,6 +51,7 @@ interface Step {
   ranks: number;
   shortest: number;
   longest: number;
+  total: number;
   slowestRank: number;
 }
 
@@ -112,7 +115,7 @@ export class StepSummarySink implements TraceSink {
     const step = this.#steps.get(number);
     if (step === undefined) {
       if (number <= this.#forgottenUpTo) return;
-      this.#steps.set(number, { ranks: 1, shortest: length, longest: length, slowestRank: rank });
+      this.#steps.set(number, { ranks: 1, shortest: length, longest: length, total: length, slowestRank: rank });
       if (this.#steps.size > stepsMax) {
         const oldest = this.#steps.keys().next().value as number;
         this.#steps.delete(oldest);
@@ -122,6 +125,7 @@ export class StepSummarySink implements TraceSink {
       return;
     }
     step.ranks++;
+    step.total += length;
     step.shortest = Math.min(step.shortest, length);
     if (length > step.longest) {
       step.longest = length;
@@ -130,8 +134,8 @@ export class StepSummarySink implements TraceSink {
   }
 }
 
-function summarise(step: number, about: Step): StepSummary {
-  return { step, ranks: about.ranks, shortest: nanos(about.shortest), longest: nanos(about.longest), slowestRank: about.slowestRank };
+function summarise(step: number, { ranks, shortest, longest, total, slowestRank }: Step): StepSummary {
+  return { step, ranks, shortest: nanos(shortest), longest: nanos(longest), mean: nanos(total / ranks), slowestRank };
 }
 
 function rankSummary(rank: number, totals: Rank): RankSummary {

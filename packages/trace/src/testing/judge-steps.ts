@@ -53,5 +53,6 @@ export function comparedPieces(rows: readonly StepRow[], factor: number): Return
   return compared;
 }
 
-/** Whether a check that allows +3 % fails a comparison: the excess is certain. */
-export const failsCheck = ({ change, isCertain }: ReturnType<typeof compareSeries>): boolean => isCertain && change >= 0.03;
+/** Whether a check that allows +3 % fails a comparison: the excess is certain, of usual steps or of all. */
+export const failsCheck = ({ ofAll, ...usual }: ReturnType<typeof compareSeries>): boolean =>
+  [usual, ofAll].some((compared) => compared?.isCertain === true && compared.change >= 0.03);

@@ -6,12 +6,13 @@ import type { JSX } from 'preact';
 const signs = { slower: '▲', probably_slower: '▲', unchanged: '●', probably_faster: '▼', faster: '▼' } as const;
 
 export function ComparedVerdict({ difference }: { readonly difference: RunDifference }): JSX.Element {
-  const { verdict, verdictText, provableText } = difference;
+  const { verdict, verdictText, longText, provableText } = difference;
   return (
     <div class={`compare-verdict is-${verdict ?? 'none'}`} role="status">
       <p>
         <span aria-hidden="true">{verdict === null ? '●' : signs[verdict]}</span> B is {verdictText}
       </p>
+      {longText !== '' && <p>{longText}</p>}
       {provableText !== '' && <p class="muted">{provableText}</p>}
     </div>
   );
