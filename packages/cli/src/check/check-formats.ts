@@ -5,7 +5,7 @@ import { printable, printableJson } from '@ranktrace/protocol';
 import { percentText } from '@ranktrace/trace';
 import type { BlameChange } from '@ranktrace/trace/blame';
 import { decidingChange, longLine, provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
-import type { SeriesLevel } from '@ranktrace/trace/detect';
+import { addedBy, type SeriesLevel } from '@ranktrace/trace/detect';
 import type { CheckFormat } from '../options/option-choices.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { type CheckResult, phasesOf } from './check-result.ts';
@@ -126,7 +126,7 @@ function asData(result: CheckResult): unknown {
     steps,
     level: { level, noise, steps: comparedSteps, warmUp: warmUpSteps, long },
   }: RecordedSteps): unknown => {
-    const longSteps = long && { count: long.count, added: long.added };
+    const longSteps = long && { count: long.count, added: addedBy(long) };
     return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps };
   };
   return {

@@ -91,7 +91,7 @@ const fileSchema = z.object({
     warmUp: count,
     error: length.positive().max(10).optional(),
     degrees: length.positive().optional(),
-    long: z.object({ count, added: length.nonnegative().max(1e9), error: length.nonnegative().max(1e9) }).optional(),
+    long: z.object({ steps: count, count, size: length.nonnegative().max(1e9), variance: length.nonnegative().max(1e18) }).optional(),
   }),
   phasesNs: z.record(name, length.nonnegative()),
   blame: blameSchema.optional(),

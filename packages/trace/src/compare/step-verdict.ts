@@ -2,7 +2,7 @@
 
 import type { Nanos, StepVerdict } from '@ranktrace/protocol';
 import { compareSeries, levelOfSeries, type SeriesChange, type SeriesComparison, type SeriesLevel } from '../detect/compare-series.ts';
-import { longOver } from '../detect/long-steps.ts';
+import { addedBy, type LongSteps, longOver } from '../detect/long-steps.ts';
 import { percentText } from '../model/quantity-text.ts';
 import type { RunSummary, StepSummary } from '../steps/step-summary.ts';
 
@@ -76,12 +76,13 @@ export function verdictLine(judged: JudgedSteps): string {
 /** What long steps add on both sides, and the difference that did not decide; undefined where there are hardly any. */
 export function longLine({ basis, comparison }: JudgedSteps): string | undefined {
   const { before, after, ofAll } = comparison;
-  if (ofAll === undefined || (before.long?.added ?? 0) + (after.long?.added ?? 0) < longLineMin) return undefined;
-  const side = ({ long }: SeriesLevel): string => `${percentText(long?.added ?? 0)} (${long?.count ?? 0} times)`;
+  if (ofAll === undefined || before.long === undefined || after.long === undefined) return undefined;
+  if (addedBy(before.long) + addedBy(after.long) < longLineMin) return undefined;
+  const side = (long: LongSteps): string => `${percentText(addedBy(long))} (${long.count} times)`;
   const together =
     ofAll.confidence.high > intervalMax && isWithin(ofAll) ? `${signed(ofAll.change)}, too few to be more than chance` : changeText(ofAll);
   const other = basis === 'all' ? `the others: ${changeText(comparison)}` : `all steps together: ${together}`;
-  return `long steps, over ${longOver} times as long as the others, add ${side(before)} and ${side(after)}; ${other}`;
+  return `long steps, over ${longOver} times as long as the others, add ${side(before.long)} and ${side(after.long)}; ${other}`;
 }
 
 const changeText = ({ change, confidence: { low, high, t } }: SeriesChange, of = ''): string =>

@@ -17,7 +17,7 @@ import { deviation, mean } from '../model/robust.ts';
 import { fitStep, midmean, type ShapeFit } from './block-statistics.ts';
 import { steadyShare } from './change-doubts.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
-import { type LongSteps, longStepsOf } from './long-steps.ts';
+import { addedBy, type LongSteps, longStepsOf, varianceOfAdded } from './long-steps.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
 import { studentQuantile } from './student.ts';
 
@@ -219,15 +219,11 @@ function changeOfAll(
   parts: readonly VariancePart[],
 ): SeriesChange | undefined {
   if (longBefore === undefined || longAfter === undefined || longBefore.count + longAfter.count === 0) return undefined;
-  const more = Math.log1p(longAfter.added) - Math.log1p(longBefore.added);
-  const { change, confidence, isCertain } = changeOf(usual + more, [...parts, ...[longBefore, longAfter].map(partOfLong)]);
+  const more = Math.log1p(addedBy(longAfter)) - Math.log1p(addedBy(longBefore));
+  const ofLong = [varianceOfAdded(longBefore, longAfter), varianceOfAdded(longAfter, longBefore)];
+  const { change, confidence, isCertain } = changeOf(usual + more, [...parts, ...ofLong]);
   return { change, confidence, isCertain };
 }
-
-const partOfLong = ({ count, added, error }: LongSteps): VariancePart => ({
-  variance: (error / (1 + added)) ** 2,
-  degrees: Math.max(1, count - 1),
-});
 
 /** Variance of a level: of a median of blocks, or of a mean of steps. */
 const varianceOf = ({ noise, blocks, error, degrees }: SeriesLevel): number =>

@@ -12,6 +12,7 @@ export {
   sensitivities,
   shortSeriesOptions,
 } from './detector-options.ts';
+export { addedBy } from './long-steps.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, seriesColumns } from './series-csv.ts';
 export { SeriesDetector } from './series-detector.ts';
 export type { Improvement, StepTag, StepTimeFinding } from './step-time-finding.ts';
