@@ -51,7 +51,8 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredLi
   const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
   const places = new PlaceSink(onsetStep, certain);
   await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
-  const cause = alert.unit === 'ns' ? causeIn(await driveSteps(blame.cutting(), { signal }), alert, onsetStep) : causeOfHint(alert);
+  const isOfUsual = alert.unit === 'ns' && alert.hint?.stated === undefined;
+  const cause = isOfUsual ? causeIn(await driveSteps(blame.cutting(), { signal }), alert, onsetStep) : causeOfHint(alert);
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
@@ -96,9 +97,9 @@ function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, c
 /** The cause from the ranks and the phase whose own series changed with the cluster's, or from ranks that announced where they are. */
 export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   if (hint === null) return null;
-  const { ranks, isOfAll, phase, stop } = hint;
-  if (stop !== undefined) {
-    return { kind: stop.kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text: stop.text.slice(0, 1024) };
+  const { ranks, isOfAll, phase, stated } = hint;
+  if (stated !== undefined) {
+    return { kind: stated.kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text: stated.text.slice(0, 1024) };
   }
   const [kind, who] =
     ranks.length > 0

@@ -274,7 +274,7 @@ export class AlertService implements AsyncDisposable {
 
   /** The cause of an incident that continues; searched again if its ranks were known too late for the first search. */
   async #refined(alerts: RunAlerts, alert: EngineAlert, known: Alert['cause']): Promise<Alert['cause']> {
-    if (alert.hint?.stop !== undefined) return withHosts(causeOfHint(alert), known);
+    if (alert.hint?.stated !== undefined) return withHosts(causeOfHint(alert), known);
     const isLater = alert.state === 'firing' && (alert.hint?.ranks.length ?? 0) > 0 && (known?.ranks.length ?? 0) === 0;
     if (!isLater) return known ?? causeOfHint(alert);
     const { cause } = await this.#explained(alerts, alert);

@@ -91,7 +91,15 @@ const fileSchema = z.object({
     warmUp: count,
     error: length.positive().max(10).optional(),
     degrees: length.positive().optional(),
-    long: z.object({ steps: count, count, size: length.nonnegative().max(1e9), variance: length.nonnegative().max(1e18) }).optional(),
+    long: z
+      .object({
+        steps: count,
+        count,
+        size: length.nonnegative().max(1e9),
+        scatter: length.nonnegative().max(1e18),
+        irregularity: length.nonnegative().max(1e9),
+      })
+      .optional(),
   }),
   phasesNs: z.record(name, length.nonnegative()),
   blame: blameSchema.optional(),

@@ -9,8 +9,8 @@ export interface AlertHint {
   /** Whether at least half of the ranks became slower, each by its own series. */
   readonly isOfAll?: boolean;
   readonly phase: string | undefined;
-  /** For anything but a change of lengths, with its own text. */
-  readonly stop?: { readonly kind: 'rank_stopped' | 'hang'; readonly text: string };
+  /** A cause that blame of usual steps does not show, with its own text. */
+  readonly stated?: { readonly kind: 'rank_stopped' | 'hang' | 'long_steps'; readonly text: string };
 }
 
 export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & { readonly hint: AlertHint | null };

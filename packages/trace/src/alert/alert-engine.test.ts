@@ -466,7 +466,7 @@ describe('a hang', () => {
     expect(job.kinds()).toEqual(['fired hang']);
     expect(job.last().summary).toMatch(/^ranks 0, 1 are inside of all_reduce 7 of group dp for 6\d\.\d s; rank 2 never entered it$/);
     const text = 'ranks 0, 1 are in backward of step 100; rank 2 is in data of step 100; rank 3 is in optimizer of step 100';
-    expect(job.last()).toMatchObject({ ranks: [2], hint: { ranks: [2], phase: 'data', stop: { kind: 'hang', text } } });
+    expect(job.last()).toMatchObject({ ranks: [2], hint: { ranks: [2], phase: 'data', stated: { kind: 'hang', text } } });
     // A report from an earlier life of the rank comes late.
     job.engine.isIn(0, '0000', { step: 3 });
     expect(job.engine.open).toHaveLength(1);
@@ -481,7 +481,7 @@ describe('a hang', () => {
     for (let rank = 0; rank < 63; rank++) job.engine.isIn(rank, '0001', { step: 90 + (rank % 9), phase: `${rank % 9}${name}`, collective });
     job.engine.isIn(63, '0001', { step: 99, phase: name });
     job.wait(70_000);
-    for (const text of [job.last().summary, job.last().hint?.stop?.text ?? '']) {
+    for (const text of [job.last().summary, job.last().hint?.stated?.text ?? '']) {
       expect(text).not.toMatch(/\p{C}/u);
       expect(text.length).toBeGreaterThan(100);
       expect(text.length).toBeLessThanOrEqual(1024);
@@ -529,7 +529,7 @@ describe('a hang', () => {
     job.wait(200_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
     const where = 'rank 2 was in forward of step 100; ranks 0, 1, 3 wait in all_reduce 7 of group world';
-    expect(job.last()).toMatchObject({ step: 99, onsetStep: 100, hint: { ranks: [2], phase: 'forward', stop: { text: where } } });
+    expect(job.last()).toMatchObject({ step: 99, onsetStep: 100, hint: { ranks: [2], phase: 'forward', stated: { text: where } } });
     expect(job.last().summary).toBe(`nothing was heard of rank 2 for 30.0 s, after step 99; ${where}`);
   });
 

@@ -46,6 +46,6 @@ export class RankPlaces {
     if (texts.length === 0) return null;
     const places = ranks.flatMap((rank) => this.#places.get(rank) ?? []);
     const [first] = places.sort((a, b) => a.step - b.step);
-    return { ranks, phase: first?.phase, stop: { kind, text: texts.join('; ') } };
+    return { ranks, phase: first?.phase, stated: { kind, text: texts.join('; ') } };
   }
 }

@@ -44,8 +44,10 @@ export function severityOf(parts: Iterable<Found>): Alert['severity'] {
 export function resolutionOf(finding: WentAway | Rebaselined): string {
   if (finding.kind === 'went_away') return `it went away: ${lengthText(finding.after)} since step ${finding.onsetStep}`;
   if (finding.reason === 'asked') return 'what steps take now was accepted as usual';
-  return `a new context since step ${finding.step}: there is nothing to compare with any more`;
+  return newContextSince(finding.step);
 }
+
+export const newContextSince = (step: number): string => `a new context since step ${step}: there is nothing to compare with any more`;
 
 /** Facts about the series of ranks. */
 export interface RankFacts {

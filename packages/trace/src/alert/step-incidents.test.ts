@@ -234,3 +234,35 @@ it.each(seeds)('does not blame the rank that is certain first for what all ranks
   expect(reported.map(({ alert: { ranks } }) => ranks)).not.toContainEqual([1]);
   expect(incidents[0]?.hint).toMatchObject({ ranks: [], isOfAll: true });
 });
+
+describe('long steps that take more of the time than before', () => {
+  /** A checkpoint of rank 1 every 25 steps. */
+  const checkpoints =
+    (from: number, ms: number, until = Number.POSITIVE_INFINITY) =>
+    (rank: number, step: number): number =>
+      20 + (rank === 1 && step % 25 === 24 ? (step >= from && step < until ? ms : 15) : 0);
+
+  it.each(seeds)('are one incident, of the rank and the phase, until they are over (seed %i)', (seed) => {
+    const { incidents } = watch({ seed, steps: 3000, work: checkpoints(1000, 200, 2000), restartAt: 1700 });
+    expect(incidents).toHaveLength(1);
+    const [alert] = incidents as [EngineAlert];
+    expect(alert).toMatchObject({ rule: 'step_time', state: 'resolved', severity: 'critical', ranks: [1], hint: { phase: 'forward' } });
+    expect(alert.summary).toMatch(
+      /^long steps, about one step in 25, make the mean of all steps \d\d\.\d % longer since step 10\d\d: 2\d\.\d ms → 3\d\.\d ms$/,
+    );
+    expect(alert.hint?.stated).toEqual({ kind: 'long_steps', text: 'rank 1 takes longer in about one step in 25, mostly in forward' });
+    expect(alert.resolution).toMatch(/^long steps add \d\.\d % again$/);
+    expect(alert.step).toBeLessThan(1400);
+  });
+
+  it.each(seeds)('are none where they are as they were from the beginning on (seed %i)', (seed) => {
+    expect(watch({ seed, steps: 3000, work: checkpoints(0, 200) }).incidents).toEqual([]);
+  });
+
+  it.each(seeds)('beside a jump of all other steps are that jump alone (seed %i)', (seed) => {
+    const both = (rank: number, step: number): number => checkpoints(0, 200)(rank, step) + (step >= 1000 ? 10 : 0);
+    const { incidents } = watch({ seed, steps: 2000, work: both });
+    expect(incidents).toHaveLength(1);
+    expect(incidents[0]?.summary).toMatch(/^steps are \d\d\.\d % slower since step (99\d|100\d)/);
+  });
+});

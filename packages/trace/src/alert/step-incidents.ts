@@ -105,6 +105,11 @@ export class StepIncidents {
     return this.#open.map(({ alert }) => alert.id);
   }
 
+  /** Whether an incident began at about this step. */
+  isKnown(onsetStep: number): boolean {
+    return this.#open.some(({ alert }) => isNear(alert.onsetStep ?? Number.NaN, onsetStep));
+  }
+
   /** Takes a slow-down of a series. */
   slower(found: Found, facts: StepSeriesFacts, nowMs: number): void {
     const { about, finding } = found;

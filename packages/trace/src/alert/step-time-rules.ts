@@ -3,6 +3,7 @@
 //   cluster    longest rank of each step                          alerts: every step takes longer
 //   rank       its work outside phases of waiting, as far as phases reveal those
 //   phase      its longest rank; for a phase of waiting its shortest: its time without waiting
+//   all steps  the mean of ranks: long steps, which the others leave out, may take more of the time (long-step-incident.ts)
 
 import { isWaitingRole } from '@ranktrace/protocol';
 import { contextKeyOf } from '../detect/context-key.ts';
@@ -14,6 +15,7 @@ import type { PhaseRoles } from '../steps/phase-role.ts';
 import type { OpenAlert, ReportChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
+import { LongStepIncident, type LongStepIncidentState } from './long-step-incident.ts';
 import type { RankStepFact } from './step-assembly.ts';
 import { type StepSeries, seriesKey } from './step-findings.ts';
 import { StepIncidents, type StepIncidentsState, type StepSeriesFacts } from './step-incidents.ts';
@@ -33,6 +35,7 @@ export interface StepTimeState {
   readonly usual: number;
   /** Absent in states of older services. */
   readonly improvements?: readonly Improvement[];
+  readonly long?: LongStepIncidentState;
 }
 
 /** The usual length of a step is the mean of about this many. */
@@ -41,6 +44,7 @@ const usualSteps = 32;
 export class StepTimeRules {
   readonly #plan: DetectorPlan;
   readonly #incidents: StepIncidents;
+  readonly #long: LongStepIncident;
   readonly #roles: PhaseRoles;
   readonly #series = new Map<string, Series>();
   #phases = 0;
@@ -54,6 +58,7 @@ export class StepTimeRules {
   constructor(run: string, rules: AlertRules, roles: PhaseRoles, report: ReportChange) {
     this.#roles = roles;
     this.#incidents = new StepIncidents(run, rules, roles, report);
+    this.#long = new LongStepIncident(run, rules, report);
     const { stepTimeChangeMin: minChange, stepTimeSensitivity: sensitivity, driftChangeMin: driftMin } = rules;
     const { alertWarmUpBlocks: warmUpBlocksMax } = limits;
     this.#plan = new DetectorPlan({ ...detectorOptionsFor({ minChange, sensitivity }), driftMin, warmUpBlocksMax });
@@ -66,24 +71,28 @@ export class StepTimeRules {
 
   /** Takes one step as reported by all ranks. Returns its length and whether it is an ordinary one. */
   step(step: number, ranks: ReadonlyMap<number, RankStepFact>, nowMs: number): { readonly length: number; readonly isOrdinary: boolean } {
-    let [length, tag]: [number, RankStepFact['tag']] = [0, undefined];
+    let [length, sum, tag]: [number, number, RankStepFact['tag']] = [0, 0, undefined];
     for (const fact of ranks.values()) {
       length = Math.max(length, fact.length);
+      sum += fact.length;
       tag ??= fact.tag;
     }
     const found = (series: Series, finding: StepTimeFinding | undefined): void => {
       if (finding !== undefined) this.#found(series, finding, nowMs);
     };
+    const works: { readonly rank: number; readonly time: number }[] = [];
     if (ranks.size > 1) {
       for (const [rank, { phases, length: whole, context, tag: own }] of ranks) {
         let waits = -1;
         for (const [name, time] of phases) if (this.#isWaiting(name)) waits = Math.max(0, waits) + time;
+        if (waits >= 0) works.push({ rank, time: whole - waits });
         const series = waits < 0 ? undefined : this.#seriesOf({ kind: 'rank', rank });
         if (series !== undefined) found(series, series.detector.add(step, whole - waits, context, own ?? tag));
       }
     }
     const context = this.#contextOf(ranks);
-    for (const [phase, time] of this.#phasesOf(ranks)) {
+    const phases = this.#phasesOf(ranks);
+    for (const [phase, time] of phases) {
       const series = this.#seriesOf({ kind: 'phase', phase });
       if (series !== undefined) found(series, series.detector.add(step, time, context, tag));
     }
@@ -92,12 +101,16 @@ export class StepTimeRules {
     const isOrdinary = tag === undefined && length > 0;
     if (isOrdinary) this.#usual += (length - this.#usual) / (this.#usual === 0 ? 1 : usualSteps);
     this.#incidents.settle(step, this.#facts(), nowMs);
+    const isKnown = (onsetStep: number): boolean => this.#incidents.isKnown(onsetStep);
+    if (isOrdinary || tag === 'checkpoint')
+      this.#long.step({ step, context, passed: sum / ranks.size, own: works, phases }, isKnown, nowMs);
     return { length, isOrdinary };
   }
 
   /** Ids of open alerts. */
   get open(): string[] {
-    return this.#incidents.ids;
+    const long = this.#long.alert;
+    return [...this.#incidents.ids, ...(long === undefined ? [] : [long.id])];
   }
 
   /** The latest lasting speed-ups of the cluster's steps, oldest first. */
@@ -108,6 +121,7 @@ export class StepTimeRules {
   /** Ends the input. */
   close(nowMs: number, resolution: string): void {
     this.#incidents.close(nowMs, resolution);
+    this.#long.close(nowMs, resolution);
   }
 
   state(): StepTimeState {
@@ -116,16 +130,18 @@ export class StepTimeRules {
       open: this.#incidents.state(),
       usual: this.#usual,
       improvements: this.#improvements,
+      long: this.#long.state(),
     };
   }
 
   /** @throws TraceError `bad_option` if the states are not of such rules */
-  restore({ series, told = [], open, usual, improvements = [] }: StepTimeState): void {
+  restore({ series, told = [], open, usual, improvements = [], long }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
     const incidents = told.map(([lead, alert]) => ({ lead, alert, reportedStep: alert.step ?? 0, isOnTop: false, parts: [] }));
     this.#incidents.restore(open ?? { incidents, waiting: [] });
     this.#usual = usual;
     this.#improvements = improvements;
+    if (long !== undefined) this.#long.restore(long);
   }
 
   #found({ about }: Series, finding: StepTimeFinding, nowMs: number): void {

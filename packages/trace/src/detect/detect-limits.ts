@@ -7,6 +7,8 @@ export const detectLimits = {
   detectBlocksMax: 256,
   /** Last blocks that have exact numbers of their first steps; an onset further back is estimated from the mean steps of a block. */
   detectOnsetBlocksMax: 16,
+  /** Moments of a run from which on its long steps are compared with those before, more of late than of old. */
+  detectTalliesMax: 128,
   /** Characters of one line of a recorded series; a longer one is refused (`too_large`). */
   seriesLineCharsMax: 65_536,
   /** Columns of a recorded series; a file with more is refused. */

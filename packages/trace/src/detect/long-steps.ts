@@ -24,38 +24,42 @@ export interface LongSteps {
   readonly count: number;
   /** Mean length of one, beyond the usual steps. */
   readonly size: number;
-  /** Variance of the sum of their lengths, per step. */
-  readonly variance: number;
+  /** Variance of their lengths. */
+  readonly scatter: number;
+  /** Square of the coefficient of variation of the gaps between them: 0 for regular ones, 1 for those that come by chance. */
+  readonly irregularity: number;
 }
 
 /** What they add to the time of all steps, as a share: 0.1 where one of ten steps takes twice as long. */
 export const addedBy = ({ steps, count, size }: LongSteps): number => (steps === 0 ? 0 : (count * size) / steps);
 
 /**
- * Variance of ln (1 + added) and its degrees of freedom. Delays like those of the `other` stretch may be missing here by chance: of the two
- * variances the larger one counts.
+ * Variance of ln (1 + added) and its degrees of freedom. Delays like those of the `other` stretch may be missing here by chance, and a few may seem
+ * regular by chance: of the two variances, and of the two irregularities, the larger one counts.
  */
 export function varianceOfAdded(own: LongSteps, other: LongSteps): { readonly variance: number; readonly degrees: number } {
   if (own.steps === 0) return { variance: 0, degrees: 1 };
-  const [mine, theirs] = [own, other].map(({ variance, size }) => (variance * own.steps + countedFrom * size ** 2) / own.steps ** 2) as [
-    number,
-    number,
-  ];
+  const irregularity = Math.max(own.irregularity, other.irregularity);
+  const [mine, theirs] = [own, other].map((of) => {
+    const count = of.steps === 0 ? 0 : (of.count * own.steps) / of.steps;
+    return count * (of.size ** 2 * irregularity + of.scatter) + countedFrom * of.size ** 2;
+  }) as [number, number];
   const { count } = theirs > mine ? other : own;
-  return { variance: Math.max(mine, theirs) / (1 + addedBy(own)) ** 2, degrees: Math.max(1, count - 1) };
+  return { variance: Math.max(mine, theirs) / (own.steps * (1 + addedBy(own))) ** 2, degrees: Math.max(1, count - 1) };
 }
 
-/** Delays up to a step, in JSON's types; places are numbers of steps. */
+/** The delays that are over by a step, in JSON's types; places are numbers of steps. */
 export interface DelayTally {
   readonly steps: number;
   readonly count: number;
   readonly lengths: number;
   readonly lengthSquares: number;
   readonly gapSquares: number;
-  /** Where the last delay began, and the first one after these steps; -1: there is none. */
+  /** Where the last delay began; -1: there is none. */
   readonly last: number;
-  next: number;
 }
+
+const nothing: DelayTally = { steps: 0, count: 0, lengths: 0, lengthSquares: 0, gapSquares: 0, last: -1 };
 
 /** Counts delays. Long steps from the first one on are warm-up, and not counted. */
 export class DelayCounter {
@@ -64,73 +68,67 @@ export class DelayCounter {
   #lengths = 0;
   #lengthSquares = 0;
   #gapSquares = 0;
-  #last = -1;
   /** Length of the open delay; 0: there is none. */
   #open = 0;
-  readonly #watched: DelayTally[] = [];
+  /** Where the last delay began; -1: there is none. */
+  last = -1;
 
-  /** Takes the next step, in usual steps. */
-  add(length: number): void {
+  /** Continues from a tally and the length of the delay that was open then. */
+  constructor(from = nothing, open = 0) {
+    [this.#steps, this.#count, this.#lengths, this.#lengthSquares] = [from.steps, from.count, from.lengths, from.lengthSquares];
+    [this.#gapSquares, this.last, this.#open] = [from.gapSquares, from.last, open];
+  }
+
+  /** Takes the next step, in usual steps; returns whether a delay begins with it. */
+  add(length: number): boolean {
     const isLong = length > longOver;
-    if (isLong && this.#steps === 0) return;
+    if (isLong && this.#steps === 0) return false;
     this.#steps++;
-    if (!isLong) this.#close();
-    else {
-      if (this.#open === 0) this.#begin(this.#steps);
-      this.#open += length - 1;
+    const begins = isLong && this.#open === 0;
+    if (begins) {
+      if (this.last >= 0) this.#gapSquares += (this.#steps - this.last) ** 2;
+      this.last = this.#steps;
     }
+    if (isLong) this.#open += length - 1;
+    else this.end();
+    return begins;
   }
 
-  /** Whether the last step was ordinary: a tally then holds whole delays. */
-  get isCalm(): boolean {
-    return this.#open === 0;
-  }
-
-  /** The delays that are over; `next` is filled in when another begins. */
-  tally(): DelayTally {
-    const [steps, count, lengths, lengthSquares] = [this.#steps, this.#count, this.#lengths, this.#lengthSquares];
-    const tally = { steps, count, lengths, lengthSquares, gapSquares: this.#gapSquares, last: this.#last, next: -1 };
-    this.#watched.push(tally);
-    return tally;
-  }
-
-  /** Continues from its newest tally. */
-  restore({ steps, count, lengths, lengthSquares, gapSquares, last, next }: DelayTally): void {
-    [this.#steps, this.#count, this.#lengths, this.#lengthSquares] = [steps, count, lengths, lengthSquares];
-    [this.#gapSquares, this.#last, this.#open] = [gapSquares, Math.max(last, next), 0];
-  }
-
-  #begin(at: number): void {
-    if (this.#last >= 0) this.#gapSquares += (at - this.#last) ** 2;
-    this.#last = at;
-    for (const tally of this.#watched) tally.next = at;
-    this.#watched.length = 0;
-  }
-
-  #close(): void {
+  /** Ends the open delay. */
+  end(): void {
     if (this.#open === 0) return;
     this.#count++;
     this.#lengths += this.#open;
     this.#lengthSquares += this.#open ** 2;
     this.#open = 0;
   }
+
+  /** Length of the open delay, which no tally holds; 0: there is none. */
+  get open(): number {
+    return this.#open;
+  }
+
+  get tally(): DelayTally {
+    const [steps, count, lengths, lengthSquares] = [this.#steps, this.#count, this.#lengths, this.#lengthSquares];
+    return { steps, count, lengths, lengthSquares, gapSquares: this.#gapSquares, last: this.last };
+  }
 }
 
-/** The delays between two tallies of one counter. */
-export function delaysBetween(from: DelayTally, until: DelayTally): LongSteps {
+/** The delays between two tallies of one counter; `next`: where the first one after `from` began. */
+export function delaysBetween(from: DelayTally, next: number, until: DelayTally): LongSteps {
   const steps = until.steps - from.steps;
   const count = until.count - from.count;
-  if (count === 0) return { steps, count, size: 0, variance: 0 };
+  if (count === 0) return { steps, count, size: 0, scatter: 0, irregularity: 0 };
   const size = (until.lengths - from.lengths) / count;
   const squares = until.lengthSquares - from.lengthSquares - count * size ** 2;
   const scatter = count < 2 ? 0 : Math.max(0, squares) / (count - 1);
-  return { steps, count, size, variance: (count * (size ** 2 * irregularity(from, until, count) + scatter)) / steps };
+  return { steps, count, size, scatter, irregularity: irregularityOf(from, next, until) };
 }
 
-/** The square of the gaps' coefficient of variation. */
-function irregularity(from: DelayTally, until: DelayTally, count: number): number {
+function irregularityOf(from: DelayTally, first: number, until: DelayTally): number {
+  const count = until.count - from.count;
   if (count - 1 < gapsMin) return 1;
-  const [first, last] = [from.next, until.last];
+  const { last } = until;
   const usual = (last - first) / (count - 1);
   // Without them, delays that all come at the end would seem regular.
   const edges = [first - from.steps, until.steps - last].filter((gap) => gap > usual);
@@ -146,9 +144,8 @@ function irregularity(from: DelayTally, until: DelayTally, count: number): numbe
 export function longStepsOf(times: readonly number[]): LongSteps {
   const usual = median(times);
   const counter = new DelayCounter();
-  const begin = counter.tally();
-  for (const time of times) counter.add(time / usual);
-  // Closes a delay that the series ends in.
-  if (!counter.isCalm) counter.add(0);
-  return delaysBetween(begin, counter.tally());
+  let first = -1;
+  for (const time of times) if (counter.add(time / usual) && first < 0) first = counter.last;
+  counter.end();
+  return delaysBetween(nothing, first, counter.tally);
 }
