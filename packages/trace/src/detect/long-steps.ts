@@ -34,18 +34,19 @@ export interface LongSteps {
 export const addedBy = ({ steps, count, size }: LongSteps): number => (steps === 0 ? 0 : (count * size) / steps);
 
 /**
- * Variance of ln (1 + added) and its degrees of freedom. Delays like those of the `other` stretch may be missing here by chance, and a few may seem
- * regular by chance: of the two variances, and of the two irregularities, the larger one counts.
+ * Variance of ln (1 + added) and its degrees of freedom, as if both stretches had the same delays: those of the `other` may be missing here by chance,
+ * and a few may seem regular, or alike, by chance. So their rate is that of both, and the larger irregularity, size and scatter count.
  */
 export function varianceOfAdded(own: LongSteps, other: LongSteps): { readonly variance: number; readonly degrees: number } {
   if (own.steps === 0) return { variance: 0, degrees: 1 };
   const irregularity = Math.max(own.irregularity, other.irregularity);
-  const [mine, theirs] = [own, other].map((of) => {
-    const count = of.steps === 0 ? 0 : (of.count * own.steps) / of.steps;
-    return count * (of.size ** 2 * irregularity + of.scatter) + countedFrom * of.size ** 2;
-  }) as [number, number];
-  const { count } = theirs > mine ? other : own;
-  return { variance: Math.max(mine, theirs) / (own.steps * (1 + addedBy(own))) ** 2, degrees: Math.max(1, count - 1) };
+  const [mine, theirs] = [own, other].map(({ size, scatter }) => size ** 2 * irregularity + scatter) as [number, number];
+  const expected = (own.steps * (own.count + other.count)) / (own.steps + other.steps);
+  // More than few are not as improbable as their variance says: roots of counts are (F. J. Anscombe, Biometrika 35, 1948).
+  const count = Math.max(expected, (Math.sqrt(own.count) + Math.sqrt(expected)) ** 2 / 4);
+  const variance = count * Math.max(mine, theirs) + countedFrom * Math.max(own.size, other.size) ** 2;
+  const known = theirs > mine ? other.count : own.count;
+  return { variance: variance / (own.steps * (1 + addedBy(own))) ** 2, degrees: Math.max(1, known - 1) };
 }
 
 /** The delays that are over by a step, in JSON's types; places are numbers of steps. */
