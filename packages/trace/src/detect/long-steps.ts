@@ -14,6 +14,8 @@ import { median } from '../model/robust.ts';
 export const longOver = 1.5;
 /** Fewest gaps that show how regular they are; of fewer, delays count as coming by chance. */
 const gapsMin = 2;
+/** From this irregularity on, delays come by chance. */
+const byChance = 0.5;
 /** Variance of the number of those that come regularly: a stretch may begin anywhere between two. */
 const countedFrom = 0.25;
 
@@ -42,10 +44,12 @@ export function varianceOfAdded(own: LongSteps, other: LongSteps): { readonly va
   const irregularity = Math.max(own.irregularity, other.irregularity);
   const [mine, theirs] = [own, other].map(({ size, scatter }) => size ** 2 * irregularity + scatter) as [number, number];
   const expected = (own.steps * (own.count + other.count)) / (own.steps + other.steps);
-  // More than few are not as improbable as their variance says: roots of counts are (F. J. Anscombe, Biometrika 35, 1948).
-  const count = Math.max(expected, (Math.sqrt(own.count) + Math.sqrt(expected)) ** 2 / 4);
+  // Roots of counts are normal: more than expected are less improbable than a variance says, and fewer are more so (F. J. Anscombe, Biometrika 35, 1948).
+  const ofRoots = (Math.sqrt(own.count) + Math.sqrt(expected)) ** 2 / 4;
+  const count = own.count >= expected ? ofRoots : (ofRoots + expected) / 2;
   const variance = count * Math.max(mine, theirs) + countedFrom * Math.max(own.size, other.size) ** 2;
-  const known = theirs > mine ? other.count : own.count;
+  // Where they come by chance, their scatter rests on that, and not on these few.
+  const known = (theirs > mine ? other.count : own.count) * (irregularity < byChance ? 1 : 2);
   return { variance: variance / (own.steps * (1 + addedBy(own))) ** 2, degrees: Math.max(1, known - 1) };
 }
 
