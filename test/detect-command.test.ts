@@ -48,6 +48,32 @@ describe('ranktrace detect', () => {
     expect(open).toMatchObject({ kind: 'regression', onsetStep: findings[0].onsetStep });
   });
 
+  it('says since when long steps take more of the time, though usual steps do not, and when that is over (seed 1)', async () => {
+    const stalled = (until: number): string => {
+      const rows = stepTimes({
+        seed: 1,
+        steps: 4000,
+        ms: 180,
+        factorAt: (step) => (step >= 2000 && step < until && step % 10 === 0 ? 6 : 1),
+      });
+      return fileOf(
+        `stalled-${until}.csv.gz`,
+        'step,time_ms',
+        rows.map(({ step, ms }) => [step, ms]),
+      );
+    };
+    const on = await runLine(['detect', stalled(4000), '--fail']);
+    expect(on.stdout).toMatch(
+      /^step 2\d\d\d: long steps, about one in (8|9|10): mean of all steps \+[45]\d\.\d % \(1\d\d ms → 2\d\d ms\) since step 20\d\d, 95 %: \+.* to \+.* %\n/m,
+    );
+    expect(on.stdout).toMatch(/; long steps take more of the time since step 20\d\d\n$/);
+    expect(on.code).toBe(1);
+    const over = await runLine(['detect', stalled(3000), '--fail']);
+    expect(over.stdout).toMatch(/^step 3\d\d\d: long steps went away \(open since step 20\d\d\), they add \+\d\.\d %$/m);
+    expect([over.code, over.stdout.endsWith('; nothing is open\n')]).toEqual([0, true]);
+    expect((await runLine(['detect', stalled(4000), '--min-change', '60%'])).stdout).toMatch(/nothing is open\n$/);
+  });
+
   it('reports no change smaller than asked for, and waits longer where it shall be cautious (seed 1)', async () => {
     const path = seriesFile('wanted.csv.gz', 1.04);
     const reported = async (...options: string[]): Promise<{ kind: string; step: number }[]> => {

@@ -433,7 +433,7 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
         .choices(sensitivities)
         .default('normal'),
     )
-    .option('--fail', 'exit with 1 when a regression or a drift is open at the end')
+    .option('--fail', 'exit with 1 when a regression or a drift is open at the end, or long steps take more of the time')
     .option(...json)
     .addHelpText(
       'after',

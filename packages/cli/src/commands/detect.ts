@@ -11,6 +11,10 @@ import {
   defaultDetectorOptions,
   detectLimits,
   detectorOptionsFor,
+  LongStepDetector,
+  type LongStepsOver,
+  type LongStepsRise,
+  longStepsChangeMin,
   type Sensitivity,
   type SeriesColumn,
   type SeriesColumnNames,
@@ -35,19 +39,22 @@ export interface DetectOptions {
   readonly json?: boolean;
 }
 
+type Finding = StepTimeFinding | LongStepsRise | LongStepsOver;
+
 /** Findings and statistics of one file. */
 interface Detected {
   readonly detector: SeriesDetector;
+  readonly longSteps: LongStepDetector;
   readonly reader: SeriesCsvReader;
-  readonly findings: readonly StepTimeFinding[];
+  readonly findings: readonly Finding[];
   /** Number of findings beyond the kept ones. */
   readonly more: number;
 }
 
 export async function detect(path: string, options: DetectOptions): Promise<number> {
   const names = columnNames(options.column ?? []);
-  const detected = await detectIn(path, names, planFor(options));
-  const { detector, reader } = detected;
+  const detected = await detectIn(path, names, options);
+  const { detector, longSteps, reader } = detected;
   if (!reader.hasSteps) say(`${path} has no column of step numbers: rows are counted from 0`);
   if (reader.skipped > 0) {
     say(`${path}: ${reader.skipped} rows without a step number and a time were skipped, the first in line ${reader.firstSkippedLine}`);
@@ -57,24 +64,28 @@ export async function detect(path: string, options: DetectOptions): Promise<numb
   }
   if (options.json) printData(asData(detected));
   else print(asText(detected));
-  return options.fail && detector.incident !== undefined ? 1 : 0;
+  return options.fail && (detector.incident !== undefined || longSteps.openSince !== undefined) ? 1 : 0;
 }
 
 function planFor({ short, minChange, sensitivity }: DetectOptions): DetectorPlan {
   return new DetectorPlan(detectorOptionsFor({ minChange, sensitivity }, short ? shortSeriesOptions : defaultDetectorOptions));
 }
 
-async function detectIn(path: string, names: SeriesColumnNames, plan: DetectorPlan): Promise<Detected> {
-  const detector = new SeriesDetector(plan);
-  const findings: StepTimeFinding[] = [];
+async function detectIn(path: string, names: SeriesColumnNames, options: DetectOptions): Promise<Detected> {
+  const detector = new SeriesDetector(planFor(options));
+  const newLongSteps = (): LongStepDetector => new LongStepDetector(Math.max(options.minChange ?? 0, longStepsChangeMin));
+  let longSteps = newLongSteps();
+  const findings: Finding[] = [];
   let more = 0;
   let [text, key] = ['', contextKeyOf('')];
   const reader = new SeriesCsvReader((step, timeMs, context, tag) => {
-    if (context !== text) [text, key] = [context, contextKeyOf(context)];
-    const finding = detector.add(step, timeMs, key, tag);
-    if (finding === undefined) return;
-    if (findings.length < detectLimits.seriesFindingsMax) findings.push(finding);
-    else more++;
+    if (context !== text) [text, key, longSteps] = [context, contextKeyOf(context), newLongSteps()];
+    const isWatched = tag === undefined || tag === 'checkpoint';
+    for (const finding of [detector.add(step, timeMs, key, tag), isWatched ? longSteps.add(step, timeMs) : undefined]) {
+      if (finding === undefined) continue;
+      if (findings.length < detectLimits.seriesFindingsMax) findings.push(finding);
+      else more++;
+    }
   }, names);
   const read = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
     const decoder = new TextDecoder();
@@ -89,7 +100,7 @@ async function detectIn(path: string, names: SeriesColumnNames, plan: DetectorPl
     // One line that names the file, whatever the error.
     throw new CliError('bad_input', `${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
-  return { detector, reader, findings, more };
+  return { detector, longSteps, reader, findings, more };
 }
 
 async function isZipped(path: string): Promise<boolean> {
@@ -116,28 +127,37 @@ function columnNames(given: readonly string[]): SeriesColumnNames {
   return names;
 }
 
-function asText({ detector, reader, findings, more }: Detected): string {
+function asText({ detector, longSteps, reader, findings, more }: Detected): string {
   const lines = findings.map(inWords);
   if (more > 0) lines.push(`(${formatCount(more)} more)`);
   const { incident } = detector;
   const { tagged } = reader;
   const counts = [`${formatCount(reader.rows)} steps`];
   if (tagged > 0) counts.push(`${formatCount(tagged)} of them tagged and left out`);
-  const state =
-    incident === undefined
-      ? 'nothing is open'
-      : `a ${incident.kind} is open since step ${incident.onsetStep}, ${levels(incident)} at worst`;
+  const open = [
+    ...(incident === undefined ? [] : [`a ${incident.kind} is open since step ${incident.onsetStep}, ${levels(incident)} at worst`]),
+    ...(longSteps.openSince === undefined ? [] : [`long steps take more of the time since step ${longSteps.openSince}`]),
+  ];
+  const state = open.length === 0 ? 'nothing is open' : open.join('; ');
   return `${[...lines, `${counts.join(', ')}; ${state}`].map(printable).join('\n')}\n`;
 }
 
 const levels = ({ before, slowest }: { before: number; slowest: number }): string => `${milliseconds(before)} → ${milliseconds(slowest)}`;
 
-function inWords(finding: StepTimeFinding): string {
+function inWords(finding: Finding): string {
+  if (finding.kind === 'long_steps_over') {
+    return `step ${finding.step}: long steps went away (open since step ${finding.onsetStep}), they add ${percent(finding.added)}`;
+  }
   if (finding.kind === 'rebaselined') {
     return `step ${finding.step}: new baseline (context), what was open since step ${finding.openedStep} is closed`;
   }
   const { step, kind, change, before, after, onsetStep, confidence } = finding;
-  const what = kind === 'went_away' ? `went away (open since step ${finding.openedStep})` : kind;
+  const what =
+    kind === 'went_away'
+      ? `went away (open since step ${finding.openedStep})`
+      : kind === 'long_steps'
+        ? `long steps, about one in ${finding.every}: mean of all steps`
+        : kind;
   const further = 'isFurther' in finding && finding.isFurther ? ' further' : '';
   const range = `${percent(confidence.low)} to ${percent(confidence.high)}`;
   return `step ${step}: ${what}${further} ${percent(change)} (${milliseconds(before)} → ${milliseconds(after)}) since step ${onsetStep}, 95 %: ${range}`;
@@ -146,7 +166,7 @@ function inWords(finding: StepTimeFinding): string {
 const milliseconds = (ms: number): string => formatNanos(ms * 1e6);
 const percent = (share: number): string => `${share < 0 ? '−' : '+'}${Math.abs(100 * share).toFixed(1)} %`;
 
-function asData({ detector, reader, findings, more }: Detected): unknown {
+function asData({ detector, longSteps, reader, findings, more }: Detected): unknown {
   const { incident, isReady } = detector;
   return {
     steps: reader.rows,
@@ -154,7 +174,7 @@ function asData({ detector, reader, findings, more }: Detected): unknown {
     skippedRows: reader.skipped,
     isReady,
     findings: findings.map((finding) => {
-      if (finding.kind === 'rebaselined') return finding;
+      if (finding.kind === 'rebaselined' || finding.kind === 'long_steps_over') return finding;
       const { before, after, ...rest } = finding;
       return { ...rest, beforeMs: before, afterMs: after };
     }),
@@ -163,5 +183,6 @@ function asData({ detector, reader, findings, more }: Detected): unknown {
       incident === undefined
         ? undefined
         : { kind: incident.kind, onsetStep: incident.onsetStep, beforeMs: incident.before, slowestMs: incident.slowest },
+    longStepsSince: longSteps.openSince,
   };
 }

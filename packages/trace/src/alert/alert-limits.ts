@@ -30,8 +30,6 @@ export const alertLimits = {
    * `natsAckWaitMs`.
    */
   alertMissingMs: 75_000,
-  /** Long steps must make the mean of all steps so much longer, as a share. */
-  alertLongStepsChangeMin: 0.05,
   /** Long steps whose rank and phase are remembered: the last ones. */
   alertLongStepsKept: 64,
   /** Last steps that are compared with a limit on the step time. */

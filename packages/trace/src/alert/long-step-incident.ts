@@ -2,7 +2,7 @@
 //
 // Its cause is what was longer than usual in those steps: a rank's own work if no other rank's was as long, and a phase.
 
-import { LongStepDetector, type LongStepState, type LongStepsRise } from '../detect/long-step-detector.ts';
+import { LongStepDetector, type LongStepState, type LongStepsRise, longStepsChangeMin } from '../detect/long-step-detector.ts';
 import { lengthText, percentText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -64,7 +64,7 @@ export class LongStepIncident {
   constructor(run: string, { stepTimeChangeMin }: AlertRules, report: ReportChange) {
     this.#run = run;
     this.#report = report;
-    this.#changeMin = Math.max(stepTimeChangeMin, limits.alertLongStepsChangeMin);
+    this.#changeMin = Math.max(stepTimeChangeMin, longStepsChangeMin);
     this.#detector = new LongStepDetector(this.#changeMin);
   }
 
@@ -84,7 +84,7 @@ export class LongStepIncident {
     this.#note(passed);
     const found = this.#detector.add(passed.step, passed.passed);
     if (found?.kind === 'long_steps' && !isKnown(found.onsetStep)) this.#fire(found, nowMs);
-    if (found?.kind === 'went_away') this.close(nowMs, `long steps add ${percentText(found.added)} again`);
+    if (found?.kind === 'long_steps_over') this.close(nowMs, `long steps add ${percentText(found.added)} again`);
   }
 
   close(nowMs: number, resolution: string): void {

@@ -12,6 +12,7 @@ export {
   sensitivities,
   shortSeriesOptions,
 } from './detector-options.ts';
+export { LongStepDetector, type LongStepsOver, type LongStepsRise, longStepsChangeMin } from './long-step-detector.ts';
 export { addedBy } from './long-steps.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, seriesColumns } from './series-csv.ts';
 export { SeriesDetector } from './series-detector.ts';

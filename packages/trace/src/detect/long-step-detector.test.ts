@@ -60,7 +60,7 @@ describe('long steps that take more of the time', () => {
       );
       expect(kinds, `seed ${seed}`).toEqual([
         ['long_steps', 'first'],
-        ['went_away', 'between'],
+        ['long_steps_over', 'between'],
         ['long_steps', 'second'],
       ]);
     }

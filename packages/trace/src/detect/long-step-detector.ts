@@ -15,6 +15,8 @@ import { addedBy, DelayCounter, type DelayTally, delaysBetween, type LongSteps, 
 import type { ChangeConfidence } from './step-time-finding.ts';
 import { studentQuantile } from './student.ts';
 
+/** The least rise of the mean of all steps that is reported, unless a higher one is asked for. */
+export const longStepsChangeMin = 0.05;
 /** Significance of a change: as improbable as 5.2 deviations of normal noise. */
 const alarm = { share: 2e-7, normal: 5.2 };
 /** Steps whose median is the usual step, and steps until it is taken again. */
@@ -46,9 +48,11 @@ export interface LongStepsRise {
 }
 
 export interface LongStepsOver {
-  readonly kind: 'went_away';
+  readonly kind: 'long_steps_over';
   readonly step: number;
+  /** What they add now, and the first step of the rise. */
   readonly added: number;
+  readonly onsetStep: number;
 }
 
 interface Tally extends DelayTally {
@@ -63,6 +67,7 @@ interface Risen {
   readonly before: number;
   readonly after: LongSteps;
   readonly found: number;
+  readonly onsetStep: number;
 }
 
 /** In JSON's types. */
@@ -94,6 +99,11 @@ export class LongStepDetector {
     this.#changeMin = changeMin;
   }
 
+  /** The first step of a rise that is not over. */
+  get openSince(): number | undefined {
+    return this.#risen?.onsetStep;
+  }
+
   /** Takes the time that passed in a step. */
   add(step: number, time: number): LongStepsRise | LongStepsOver | undefined {
     if (!(time > 0) || time === Number.POSITIVE_INFINITY) return undefined;
@@ -111,7 +121,7 @@ export class LongStepDetector {
     this.#untilJudged = judgeEvery;
     const now = this.#counter.tally;
     const found = this.#risen === undefined ? this.#rise(step, now) : this.#over(step, now, this.#risen);
-    if (found?.kind === 'went_away') this.#begin();
+    if (found?.kind === 'long_steps_over') this.#begin();
     else this.#remember({ ...now, step: step + 1, next: -1 });
     return found;
   }
@@ -177,12 +187,13 @@ export class LongStepDetector {
     const within = studentQuantile(interval95, degrees) * error;
     const [addedBefore, addedAfter] = [addedBy(before), addedBy(after)];
     const every = Math.max(1, Math.round((now.last - from.next) / (after.count - 1)));
-    this.#risen = { before: addedBefore, after, found: now.steps };
+    // The tally counts steps since the detector began; numbers of steps may have holes.
+    const onsetStep = from.step + Math.max(0, from.next - from.steps - 1);
+    this.#risen = { before: addedBefore, after, found: now.steps, onsetStep };
     return {
       kind: 'long_steps',
       step,
-      // The tally counts steps since the detector began; numbers of steps may have holes.
-      onsetStep: from.step + Math.max(0, from.next - from.steps - 1),
+      onsetStep,
       before: this.#usual * (1 + addedBefore),
       after: this.#usual * (1 + addedAfter),
       change: Math.expm1(change),
@@ -191,7 +202,7 @@ export class LongStepDetector {
     };
   }
 
-  #over(step: number, now: DelayTally, { before, after, found }: Risen): LongStepsOver | undefined {
+  #over(step: number, now: DelayTally, { before, after, found, onsetStep }: Risen): LongStepsOver | undefined {
     const untilOver = Math.max(sideStepsMin, (leftGaps * after.steps) / after.count);
     const allowed = before + leftShare * (addedBy(after) - before);
     for (let at = this.#tallies.length - 1; at >= 0; at--) {
@@ -202,7 +213,7 @@ export class LongStepDetector {
       const { change, error } = differenceOf(latest, after);
       if (addedBy(latest) > allowed || change < leftDeviations * error) continue;
       this.#risen = undefined;
-      return { kind: 'went_away', step, added: addedBy(latest) };
+      return { kind: 'long_steps_over', step, added: addedBy(latest), onsetStep };
     }
     return undefined;
   }
