@@ -11,7 +11,7 @@ export interface JudgedSteps {
   /** Share: 0.03 is 3 %. */
   readonly failOn: number;
   readonly comparison: SeriesComparison;
-  /** What decided: `usual` steps, which leaves out long ones such as those with a checkpoint; or `all` of them. */
+  /** The steps that decided: `usual` ones, without long ones such as those with a checkpoint; or `all`. */
   readonly basis: 'usual' | 'all';
 }
 

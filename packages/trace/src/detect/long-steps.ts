@@ -48,7 +48,7 @@ export function varianceOfAdded(own: LongSteps, other: LongSteps): { readonly va
   const ofRoots = (Math.sqrt(own.count) + Math.sqrt(expected)) ** 2 / 4;
   const count = own.count >= expected ? ofRoots : (ofRoots + expected) / 2;
   const variance = count * Math.max(mine, theirs) + countedFrom * Math.max(own.size, other.size) ** 2;
-  // Where they come by chance, their scatter rests on that, and not on these few.
+  // Where delays come by chance, the variance of their number follows from that, and rests less on these few.
   const known = (theirs > mine ? other.count : own.count) * (irregularity < byChance ? 1 : 2);
   return { variance: variance / (own.steps * (1 + addedBy(own))) ** 2, degrees: Math.max(1, known - 1) };
 }
