@@ -79,6 +79,13 @@ describe('ranktrace check', () => {
     await runLine(['check', short, '--save', saved]);
     const again = await runLine(['check', long, '--baseline', saved]);
     expect([again.code, again.stdout]).toEqual([1, stdout]);
+    const written = JSON.parse(readFileSync(saved, 'utf8'));
+    writeFileSync(saved, JSON.stringify(written, undefined, 2));
+    expect((await runLine(['check', long, '--baseline', saved])).stdout).toBe(stdout);
+    written.level.long.count = 1000;
+    writeFileSync(saved, JSON.stringify(written));
+    const wrong = await runLine(['check', long, '--baseline', saved]);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/: level\.long: must not count more than steps\n$/)]);
   });
 
   it('passes a run that is as fast, or slower by less than is asked', async () => {

@@ -93,21 +93,22 @@ const fileSchema = z.object({
     degrees: length.positive().optional(),
     long: z
       .object({
-        steps: count,
+        steps: count.positive(),
         count,
         size: length.nonnegative().max(1e9),
         scatter: length.nonnegative().max(1e18),
         irregularity: length.nonnegative().max(1e9),
       })
+      .refine((long) => long.count <= long.steps, { message: 'must not count more than steps' })
       .optional(),
   }),
   phasesNs: z.record(name, length.nonnegative()),
   blame: blameSchema.optional(),
 });
 
-/** Whether `saveSteps` wrote the file at `path`, judged by its beginning. */
+/** Whether `saveSteps` wrote the file at `path`, judged by its beginning; other programs may have written it anew, with spaces. */
 export const isSavedSteps = (path: string): boolean =>
-  new TextDecoder().decode(beginningOf(path).subarray(0, 256)).includes(`"format":"${format}"`);
+  new RegExp(`"format"\\s*:\\s*"${format}"`).test(new TextDecoder().decode(beginningOf(path).subarray(0, 256)));
 
 /** Writes `recorded` to `path`; returns its size in bytes. */
 export function saveSteps(path: string, { phases, blame, ...recorded }: RecordedSteps): number {
