@@ -1,17 +1,17 @@
 // Words that options choose between. They lie apart from the code that they choose, so that the command line knows them without loading it.
 
-/** Of `check`: what is printed. */
+/** Outputs of `check`. */
 export const checkFormats = ['text', 'markdown', 'junit', 'json'] as const;
 export type CheckFormat = (typeof checkFormats)[number];
 
-/** Of `diff`: the order of the names. */
+/** Orders of the names in `diff`. */
 export const differenceSorts = ['cost', 'part', 'total', 'count', 'name'] as const;
 export type DifferenceSort = (typeof differenceSorts)[number];
 
-/** Of `export`: the files that are written. */
+/** Files that `export` writes. */
 export const exportFormats = ['kineto', 'chrome', 'perfetto', 'folded', 'csv'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-/** Of `table`: the order of its rows. */
+/** Orders of the rows of `table`. */
 export const tableSorts = ['self', 'total', 'avg', 'calls', 'name'] as const;
 export type TableSort = (typeof tableSorts)[number];

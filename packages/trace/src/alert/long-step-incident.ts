@@ -24,7 +24,7 @@ export interface PassedStep {
   readonly phases: ReadonlyMap<string, number>;
 }
 
-/** What took longer than usual in a step, ns. */
+/** The time beyond the usual one in a step, ns, and the rank and phase that it was in. */
 interface Excess {
   readonly step: number;
   readonly length: number;
@@ -57,7 +57,7 @@ export class LongStepIncident {
   readonly #usualPhases = new Map<string, number>();
   #usual = 0;
   #usualOwn = 0;
-  /** Of the last steps with any. */
+  /** The last ones. */
   #excesses: Excess[] = [];
   #alert: OpenAlert | undefined = undefined;
 
@@ -181,7 +181,7 @@ function twoLongest(own: PassedStep['own']): [PassedStep['own'][number] | undefi
   return [most, second];
 }
 
-/** What most of the excess has in common. */
+/** The rank or the phase that most of the excess has in common. */
 function causeOf<T>(excesses: readonly Excess[], of: (excess: Excess) => T | undefined): T | undefined {
   const sums = new Map<T, number>();
   let all = 0;

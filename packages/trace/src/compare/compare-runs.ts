@@ -53,7 +53,7 @@ export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDiffer
   };
 }
 
-/** What long steps add, and the phases that are longer or shorter in the mean where their medians do not show it. */
+/** The line about long steps, with the phases that are longer or shorter in the mean where their medians do not show it. */
 function longText(judged: JudgedSteps | undefined, names: readonly NameDifference[]): string {
   const line = judged && longLine(judged);
   if (judged === undefined || line === undefined) return '';

@@ -73,7 +73,7 @@ export function verdictLine(judged: JudgedSteps): string {
   return `${verdictNames[verdict]}: ${changeText(decidingChange(judged), of)}, ${meaningOf(verdict, failOn)}`;
 }
 
-/** What long steps add on both sides, and the difference that did not decide; undefined where there are hardly any. */
+/** The time that long steps add on both sides, and the difference that did not decide; undefined where there are hardly any. */
 export function longLine({ basis, comparison }: JudgedSteps): string | undefined {
   const { before, after, ofAll } = comparison;
   if (ofAll === undefined || before.long === undefined || after.long === undefined) return undefined;

@@ -73,7 +73,7 @@ export interface SeriesChange {
 export interface SeriesComparison extends SeriesChange {
   readonly before: SeriesLevel;
   readonly after: SeriesLevel;
-  /** Of the mean of all steps, the long ones too; undefined where neither side has one, or one does not tell. */
+  /** The mean of all steps, the long ones too; undefined where neither side has a long one, or one does not tell. */
   readonly ofAll: SeriesChange | undefined;
   /** The smallest change, as a share, that would be certain here; a smaller one is indistinguishable from scatter. */
   readonly provable: number;

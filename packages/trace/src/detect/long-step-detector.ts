@@ -41,7 +41,7 @@ export interface LongStepsRise {
   /** after ÷ before − 1. */
   readonly change: number;
   readonly confidence: ChangeConfidence;
-  /** What they added and add, as shares of the time of usual steps; one step in so many is one. */
+  /** Shares of the time of usual steps that they added before and add after; one step in so many is one. */
   readonly addedBefore: number;
   readonly addedAfter: number;
   readonly every: number;
@@ -50,7 +50,7 @@ export interface LongStepsRise {
 export interface LongStepsOver {
   readonly kind: 'long_steps_over';
   readonly step: number;
-  /** What they add now, and the first step of the rise. */
+  /** The share that they add now, and the first step of the rise. */
   readonly added: number;
   readonly onsetStep: number;
 }
