@@ -18,7 +18,7 @@ import {
   type RunDifference,
 } from '@ranktrace/protocol';
 import { certainty, interval95, seriesStepsMin } from '../detect/compare-series.ts';
-import { studentQuantile } from '../detect/student.ts';
+import { errorOf, studentQuantile } from '../detect/student.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { quantile } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
@@ -197,14 +197,11 @@ interface Interval {
   readonly needed: number;
 }
 
-/** Undefined where the scatter of a side is not known. Degrees of freedom: Welch and Satterthwaite. */
+/** Undefined where the scatter of a side is not known. */
 function intervalOf(a: SeriesMiddle, b: SeriesMiddle): Interval | undefined {
   if (a.error === undefined || b.error === undefined) return undefined;
-  const variance = a.error ** 2 + b.error ** 2;
-  if (variance === 0) return { within: 0, needed: 0 };
-  const rest = a.error ** 4 / Math.max(1, a.degrees) + b.error ** 4 / Math.max(1, b.degrees);
-  const degrees = variance ** 2 / rest;
-  const error = Math.sqrt(variance);
+  const { error, degrees } = errorOf([a, b].map((side) => ({ variance: (side.error as number) ** 2, degrees: Math.max(1, side.degrees) })));
+  if (error === 0) return { within: 0, needed: 0 };
   return { within: studentQuantile(interval95, degrees) * error, needed: studentQuantile(certainty, degrees) * error };
 }
 

@@ -19,7 +19,7 @@ import { steadyShare } from './change-doubts.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
 import { addedBy, type LongSteps, longStepsOf, varianceOfAdded } from './long-steps.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
-import { studentQuantile } from './student.ts';
+import { errorOf, studentQuantile, type VariancePart } from './student.ts';
 
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
 const medianError = 1.2533;
@@ -191,19 +191,9 @@ export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesCo
   return { before, after, ...compared, ofAll: changeOfAll(before, after, usual, parts), provable: Math.expm1(needed * error) };
 }
 
-/** A part of the variance of a difference of logarithms. */
-interface VariancePart {
-  readonly variance: number;
-  readonly degrees: number;
-}
-
 /** `change` is a difference of logarithms. */
 function changeOf(change: number, parts: readonly VariancePart[]): SeriesChange & { readonly needed: number; readonly error: number } {
-  const variance = parts.reduce((sum, part) => sum + part.variance, 0);
-  const error = Math.sqrt(variance);
-  // Welch and Satterthwaite; known noise does not contribute.
-  const rest = parts.reduce((sum, part) => sum + part.variance ** 2 / part.degrees, 0);
-  const degrees = rest === 0 ? Number.POSITIVE_INFINITY : variance ** 2 / rest;
+  const { error, degrees } = errorOf(parts);
   const within = studentQuantile(interval95, degrees) * error;
   const needed = studentQuantile(certainty, degrees);
   const t = change / error;

@@ -13,7 +13,7 @@ import { interval95 } from './compare-series.ts';
 import { detectLimits as limits } from './detect-limits.ts';
 import { addedBy, DelayCounter, type DelayTally, delaysBetween, type LongSteps, varianceOfAdded } from './long-steps.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
-import { studentQuantile } from './student.ts';
+import { errorOf, studentQuantile } from './student.ts';
 
 /** The least rise of the mean of all steps that is reported, unless a higher one is asked for. */
 export const longStepsChangeMin = 0.05;
@@ -232,8 +232,5 @@ export class LongStepDetector {
 /** Difference of the logarithms of the means of all steps, its error, and the degrees of freedom of that. */
 function differenceOf(before: LongSteps, after: LongSteps): { readonly change: number; readonly error: number; readonly degrees: number } {
   const change = Math.log1p(addedBy(after)) - Math.log1p(addedBy(before));
-  const parts = [varianceOfAdded(before, after), varianceOfAdded(after, before)];
-  const variance = parts.reduce((sum, part) => sum + part.variance, 0);
-  const rest = parts.reduce((sum, part) => sum + part.variance ** 2 / part.degrees, 0);
-  return { change, error: Math.sqrt(variance), degrees: rest === 0 ? 1 : variance ** 2 / rest };
+  return { change, ...errorOf([varianceOfAdded(before, after), varianceOfAdded(after, before)]) };
 }

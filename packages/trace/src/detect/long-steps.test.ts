@@ -10,7 +10,7 @@ function stepsWith(seed: number, count: number, more: (step: number, random: Ran
   return Array.from({ length: count }, (_, step) => 60 * random.uniform(0.99, 1.01) + more(step, random));
 }
 
-/** What they add, and its relative error. */
+/** The share that they add, and its relative error. */
 function addedOf(times: readonly number[]): { count: number; added: number; error: number } {
   const long: LongSteps = longStepsOf(times);
   const added = addedBy(long);

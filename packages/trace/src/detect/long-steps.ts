@@ -32,7 +32,7 @@ export interface LongSteps {
   readonly irregularity: number;
 }
 
-/** What they add to the time of all steps, as a share: 0.1 where one of ten steps takes twice as long. */
+/** The share that they add to the time of all steps: 0.1 where one of ten steps takes twice as long. */
 export const addedBy = ({ steps, count, size }: LongSteps): number => (steps === 0 ? 0 : (count * size) / steps);
 
 /**

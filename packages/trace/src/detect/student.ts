@@ -6,6 +6,19 @@ export interface Significance {
   readonly normal: number;
 }
 
+/** A part of the variance of a difference, and the degrees of freedom with which it is known. */
+export interface VariancePart {
+  readonly variance: number;
+  readonly degrees: number;
+}
+
+/** The error of a difference and its degrees of freedom, as Welch and Satterthwaite have them; a part that is known for sure does not contribute. */
+export function errorOf(parts: readonly VariancePart[]): { readonly error: number; readonly degrees: number } {
+  const variance = parts.reduce((sum, part) => sum + part.variance, 0);
+  const rest = parts.reduce((sum, part) => sum + part.variance ** 2 / part.degrees, 0);
+  return { error: Math.sqrt(variance), degrees: rest === 0 ? Number.POSITIVE_INFINITY : variance ** 2 / rest };
+}
+
 /**
  * The t that pure chance exceeds, on either side, with probability `share`; `degrees` of freedom > 0, where infinitely many give the normal
  * quantile. Source: G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970): accurate to about six digits.
