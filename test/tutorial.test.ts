@@ -9,12 +9,16 @@
 // checked on this run's output and on the page's, by inequalities that no load can reverse.
 
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type PageBlock, pageBlocks } from './setup/page-blocks.ts';
 import { commandPath, repository } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
 import { readRun } from './setup/trace-events.ts';
 
 const pagePath = `${repository}docs/tutorial.md`;
@@ -271,6 +275,43 @@ describe('your own loop', () => {
     expect(statSync(join(folder, 'fit.pftrace')).size).toBeGreaterThan(1000);
   });
 });
+
+describe('four ranks', () => {
+  test('wait for a gradient that comes in pieces', async () => {
+    const code = blocks().find(({ kind, name }) => kind === 'file' && name === 'four-ranks.mjs')?.code ?? '';
+    writeFileSync(join(folder, 'pieces.mjs'), code.replace('[steps, batchSize, size] = [800,', '[steps, batchSize, size] = [3,'));
+    const port = await freePort();
+    const ranks = shell(`MASTER_ADDR=127.0.0.1 MASTER_PORT=${port} RANK=0 WORLD_SIZE=2 RANKTRACE_RUN=pieces node pieces.mjs`);
+    await Promise.all([ok(ranks), sendInPieces(port, 3)]);
+  });
+});
+
+/** Rank 1: sends the gradient of each step in two pieces, the second after a time, and reads the mean. */
+async function sendInPieces(port: number, steps: number): Promise<void> {
+  const gradient = new Uint8Array(8 * 4096);
+  let socket = connect(port, '127.0.0.1');
+  while (
+    !(await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    ))
+  ) {
+    await sleep(20);
+    socket = connect(port, '127.0.0.1');
+  }
+  socket.setNoDelay(true);
+  let received = 0;
+  socket.on('data', (bytes) => {
+    received += bytes.length;
+  });
+  for (let step = 1; step <= steps; step++) {
+    socket.write(gradient.subarray(0, 20_000));
+    await sleep(100);
+    socket.write(gradient.subarray(20_000));
+    while (received < step * gradient.length) await once(socket, 'data');
+  }
+  socket.end();
+}
 
 interface Ending {
   readonly code: number | null;
