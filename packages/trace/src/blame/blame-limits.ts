@@ -11,6 +11,8 @@ export const blameLimits = {
   blameChangesMax: 64,
   /** Causes of steps of another kind that are told apart; further ones share one. */
   blameLongGroupsMax: 64,
+  /** Stretches of one such step, between meetings of all ranks, in each of which other ranks may be the slowest. */
+  blameLongStretchesMax: 64,
   /** Distances between such steps of one cause that are counted. */
   blameLongDistancesMax: 64,
   /** Pieces of all ranks' steps that are kept at full detail, about 150 bytes each; older steps go first. */

@@ -68,6 +68,69 @@ describe('in a job of four ranks', () => {
     ]);
   });
 
+  const causesOf = (blame: RunBlame) => longOf(blame).map(({ ranks, phase, affectedSteps }) => [ranks, phase, affectedSteps]);
+  const costsOf = (blame: RunBlame): number[] => longOf(blame).map(({ costMsPerAffectedStep }) => costMsPerAffectedStep);
+  const expectNear = (costs: readonly number[], truth: readonly number[]): void => {
+    expect(costs).toHaveLength(truth.length);
+    for (const [at, cost] of costs.entries()) expect(Math.abs(cost - (truth[at] as number)), `${costs}`).toBeLessThan(25);
+  };
+
+  it.each(someSeeds([1, 2, 3]).flatMap((seed) => [2, 4, 9].map((ranks) => [ranks, seed] as const)))(
+    'tells what one of %i ranks does beyond the others from what all do (seed %i)',
+    (ranks, seed) => {
+      const all = [...Array(ranks).keys()];
+      const evaluations = every(40, 400).flatMap((step) => all.map((rank) => slow(rank, step, rank === 1 ? 500 : 300)));
+      const blame = blameOf({ ranks, seed, steps: 400, stragglers: evaluations });
+      expect(causesOf(blame)).toEqual([
+        [[], 'forward', 9],
+        [[1], 'forward', 9],
+      ]);
+      expectNear(costsOf(blame), [300, 200]);
+    },
+  );
+
+  it.each(someSeeds([1, 2, 3]))('names the phase in which one is alone, though all are longer in another (seed %i)', (seed) => {
+    const stragglers = every(40, 400).flatMap((step) => [
+      ...[0, 1, 2, 3].map((rank) => slow(rank, step, 300)),
+      slow(0, step, 200, 'optimizer'),
+    ]);
+    const blame = blameOf({ seed, steps: 400, stragglers });
+    expect(causesOf(blame)).toEqual([
+      [[], 'forward', 9],
+      [[0], 'optimizer', 9],
+    ]);
+    expectNear(costsOf(blame), [300, 200]);
+  });
+
+  it.each(someSeeds([1, 2, 3]))('tells ranks apart that are late to different meetings of one step (seed %i)', (seed) => {
+    const stragglers = every(40, 400).flatMap((step) => [
+      ...[0, 1, 2, 3].map((rank) => slow(rank, step, rank === 3 ? 650 : 400)),
+      slow(0, step, 150, 'optimizer'),
+    ]);
+    const blame = blameOf({ seed, steps: 400, stragglers });
+    expect(causesOf(blame)).toEqual([
+      [[], 'forward', 9],
+      [[3], 'forward', 9],
+      [[0], 'optimizer', 9],
+    ]);
+    expectNear(costsOf(blame), [400, 250, 150]);
+  });
+
+  it('tells three causes of one step apart, and no ranks that differ by chance', () => {
+    const lengths = [600, 400, 400, 200, 200, 200, 200, 200];
+    const stragglers = every(40, 400).flatMap((step) => lengths.map((length, rank) => slow(rank, step, length)));
+    expect(causesOf(blameOf({ ranks: 8, steps: 400, stragglers }))).toEqual(
+      expect.arrayContaining([
+        [[], 'forward', 9],
+        [[0, 1, 2], 'forward', 9],
+        [[0], 'forward', 9],
+      ]),
+    );
+    const random = new Random(5, 'evaluations');
+    const uneven = every(40, 400).flatMap((step) => lengths.map((_, rank) => slow(rank, step, 300 + 60 * random.uniform())));
+    expect(causesOf(blameOf({ ranks: 8, steps: 400, stragglers: uneven }))).toEqual([[[], 'forward', 9]]);
+  });
+
   it('leaves a straggler its verdict where that costs more', () => {
     const stragglers = [{ rank: 3, phase: 'backward' as const, ms: 20 }, ...every(60, 400).map((step) => slow(1, step, 300))];
     const blame = blameOf({ steps: 400, stragglers });

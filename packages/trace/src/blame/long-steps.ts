@@ -3,17 +3,22 @@
 //
 //   steps    ▁▁▁▁▁█▁▁▁▁▁▁▁█▁▁▁▁▁▁▁█▁▁▁     every 8th: rank 0 works 150 ms longer in `other`
 //
+// One such step may have several causes: all ranks evaluate for 200 ms, rank 3 for 300 ms, and after they have met rank 0 saves for 100 ms.
+//
+//   rank 0   ████████████░░░░░░│██████     ░ it waits
+//   rank 3   ██████████████████│░░░░░░     the causes: 200 ms of all ranks, 100 ms of rank 3, and 100 ms of rank 0
+//
 // A step costs what it is longer than usual, the mean over the ranks: where rank 0 is late from one step to the next, its own step is longer, and then the
 // others' next one, but the job loses that time once. The next one is part of the same long step.
 //
-// Invariant: a cause is named only where it accounts for half of what a step is longer.
+// Invariant: causes are named only where together they account for half of what a step is longer, and each for a tenth.
 
 import { isWaitingRole, otherPhase, type PhaseRole } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { median } from '../model/robust.ts';
 import { blameLimits as limits } from './blame-limits.ts';
-import type { BlameRank, BlameWindow, RankStep, StepRange } from './blame-window.ts';
+import type { BlameRank, BlameWindow, Meeting, RankStep, StepRange } from './blame-window.ts';
 import type { RawStep } from './raw-steps.ts';
 
 /** Lengths in ns. */
@@ -22,14 +27,22 @@ export interface LongStep {
   /** On its slowest rank, and that of the steps around it. */
   readonly length: number;
   readonly usual: number;
-  /** By how much it is longer than usual, the mean over the ranks. */
+  /** By how much it is longer than usual, the mean over the ranks: what its causes cost together. */
   readonly cost: number;
+  /** The last one is that for which the others wait to the end, and maybe in the next step. */
+  readonly causes: readonly LongStepCause[];
+}
+
+export interface LongStepCause {
   /** Ranks that work longer than usual while the others wait; empty: all ranks alike, or unknown. */
   readonly ranks: readonly number[];
   /** Where they do; undefined: unknown, or transfers. */
   readonly phase: string | undefined;
-  readonly cause: 'work' | 'transfer' | 'unknown';
+  readonly kind: 'work' | 'transfer' | 'unknown';
+  readonly cost: number;
 }
+
+const noCause: Omit<LongStepCause, 'cost'> = { ranks: [], phase: undefined, kind: 'unknown' };
 
 /** One step by place of the rank: as it was recorded, and cut into pieces where its collectives are matched. */
 export interface StepParts {
@@ -38,8 +51,12 @@ export interface StepParts {
   readonly cut: readonly RankStep[] | undefined;
 }
 
-/** A cause accounts for at least this share of what a step is longer. */
+/** The causes account for at least this share of what a step is longer … */
 const explainsMin = 0.5;
+/** … and each for this one. */
+const causeMin = 0.1;
+/** Ranks differ if one works so much longer between two meetings, as a share of the longest: less is chance. */
+const differenceMin = 0.25;
 
 /** `long`: each longer than any of `usual`, the steps around them, which are all cut or none. `phases`: names, the last one `other`. */
 export function longStepsOf(
@@ -48,7 +65,7 @@ export function longStepsOf(
   { ranks, phases, roles }: Pick<BlameWindow, 'ranks' | 'phases' | 'roles'>,
 ): LongStep[] {
   if (long.length === 0 || usual.length === 0) return [];
-  const work = (parts: StepParts, rank: number): Float64Array => workOf(parts, rank, phases, roles);
+  const work = (parts: StepParts, rank: number): Float64Array => worksOf(parts, rank, phases, roles, new Set())[0] as Float64Array;
   const transfer = (parts: StepParts, rank: number): number => transferOf(parts.cut?.[rank]);
   const known = new Map<boolean, Usual>();
   const levels = (isCut: boolean): Usual => {
@@ -73,25 +90,102 @@ export function longStepsOf(
     const level = levels(isCut);
     const cost = mean(ranks.map((_, rank) => (parts.raw[rank] as RawStep).length - (lengths[rank] as number)));
     const about = { step: parts.step, length: longestOf(parts), usual: usualStep, cost };
-    const more = ranks.map((_, rank) => work(parts, rank).map((length, phase) => length - (level.work[rank]?.[phase] as number)));
-    const totals = more.map((of) => of.reduce((sum, length) => sum + length, 0));
-    const most = Math.max(...totals);
-    const unknown: LongStep = { ...about, ranks: [], phase: undefined, cause: 'unknown' };
+    const of = (cause: Partial<LongStepCause>): LongStep => ({ ...about, causes: [{ ...noCause, cost, ...cause }] });
+    const stretches = stretchesOf(parts, level.work, phases, roles);
     const extra = about.length - usualStep;
-    if (most < explainsMin * extra) {
-      const transfers = median(ranks.map((_, rank) => transfer(parts, rank) - (level.transfer[rank] as number)));
-      return transfers >= explainsMin * extra ? { ...unknown, cause: 'transfer' } : unknown;
-    }
-    const longer = ranks.flatMap((_, rank) => ((totals[rank] as number) >= explainsMin * most ? [rank] : []));
-    const phase = phases[largestOf(longer.map((rank) => more[rank] as Float64Array))] as string;
     if (hidesWaits && !isCut) {
-      const places = longer.map((rank) => ({ rank, phase: phases[largestOf([more[rank] as Float64Array])] as string }));
-      return longer.length < ranks.length ? unknown : { ...unknown, ...oddOnesOut(places, ranks) };
+      const more = stretches[0] as Float64Array[];
+      const totals = more.map(sumOf);
+      const longer = placesFrom(totals, explainsMin * Math.max(...totals));
+      const places = longer.map((rank) => ({ rank, phase: phases[largestOf(more[rank] as Float64Array)] as string }));
+      return of(longer.length < ranks.length ? {} : oddOnesOut(places, ranks));
     }
-    if (2 * longer.length > ranks.length) return { ...about, ranks: [], phase, cause: 'work' };
-    return { ...about, ranks: longer.map((rank) => (ranks[rank] as BlameRank).rank), phase, cause: 'work' };
+    const layers = joined(stretches.flatMap((more) => layersOf(more).reverse()));
+    const work = layers.reduce((sum, { length }) => sum + length, 0);
+    if (work < explainsMin * extra) {
+      const transfers = median(ranks.map((_, rank) => transfer(parts, rank) - (level.transfer[rank] as number)));
+      return of({ kind: transfers >= explainsMin * extra ? 'transfer' : 'unknown' });
+    }
+    const kept = layers.filter(({ length }) => length >= causeMin * extra);
+    const costs = costsOf(
+      kept.map(({ length }) => length),
+      cost,
+    );
+    const causes = kept.map(({ places, phase }, place): LongStepCause => {
+      return {
+        ranks: places.map((rank) => (ranks[rank] as BlameRank).rank),
+        phase: phases[phase],
+        kind: 'work',
+        cost: costs[place] as number,
+      };
+    });
+    return { ...about, causes };
   });
 }
+
+interface Layer {
+  /** Places of the ranks; empty: most of them, or all. */
+  readonly places: readonly number[];
+  /** Place of the phase. */
+  readonly phase: number;
+  /** ns. */
+  readonly length: number;
+}
+
+/**
+ * Whose work makes a stretch longer: what the ranks that work longest do beyond the others, below it what these do with some of the others, and so on.
+ * `more`: by how much longer each works than usual, by rank, then phase.
+ */
+function layersOf(more: readonly Float64Array[]): Layer[] {
+  const layers: Layer[] = [];
+  const totals = more.map(sumOf);
+  const sorted = totals.toSorted((a, b) => b - a);
+  const least = differenceMin * (sorted[0] as number);
+  for (let top = sorted[0] as number; top > 0 && top >= least; ) {
+    const left = sorted.map((total) => Math.min(total, top));
+    const last = left.findIndex((total, at) => total - (left[at + 1] ?? total) >= least);
+    const found = placesFrom(totals, last < 0 ? explainsMin * top : (left[last] as number));
+    const isMost = 2 * found.length > totals.length;
+    const others = more.filter((_, rank) => !isMost && !found.includes(rank));
+    const beyond = (more[0] as Float64Array).map((_, phase) => {
+      const [own, theirs] = [found.map((rank) => more[rank] as Float64Array), others].map((of) => {
+        return lowMedian(of.map((by) => by[phase] as number));
+      });
+      return (own as number) - (theirs as number);
+    });
+    const length = isMost || last < 0 ? top : top - Math.max(0, left[last + 1] as number);
+    layers.push({ places: isMost ? [] : found, phase: largestOf(beyond), length });
+    top -= length;
+  }
+  return layers;
+}
+
+/** Layers of the same ranks in the same phase are one, in the place of the last of them. */
+function joined(layers: readonly Layer[]): Layer[] {
+  const byCause = new Map<string, Layer>();
+  for (const layer of layers) {
+    const key = JSON.stringify([layer.places, layer.phase]);
+    const before = byCause.get(key);
+    byCause.delete(key);
+    byCause.set(key, before === undefined ? layer : { ...layer, length: layer.length + before.length });
+  }
+  return [...byCause.values()];
+}
+
+/** What a step costs, by layer. Where the ranks' steps are not that much longer, the others wait for the last layer in the next step. */
+function costsOf(lengths: readonly number[], cost: number): number[] {
+  const sum = lengths.reduce((total, length) => total + length, 0);
+  if (cost >= sum) return lengths.map((length) => (cost * length) / sum);
+  const last = lengths.at(-1) as number;
+  const share = Math.min(1, cost / Math.max(1, sum - last));
+  return lengths.map((length, place) => (place === lengths.length - 1 ? cost - share * (sum - last) : share * length));
+}
+
+const sumOf = (lengths: Float64Array): number => lengths.reduce((sum, length) => sum + length, 0);
+const placesFrom = (totals: readonly number[], least: number): number[] =>
+  totals.flatMap((total, place) => (total >= least ? [place] : []));
+/** Of an even number the lower one in the middle: what at least half of them have. */
+const lowMedian = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 /**
  * All ranks are longer by as much: those alone in a phase work in it, and most of the others wait for them in another one. All of them in one phase work there.
@@ -100,14 +194,14 @@ export function longStepsOf(
 function oddOnesOut(
   places: readonly { readonly rank: number; readonly phase: string }[],
   ranks: readonly BlameRank[],
-): Partial<Pick<LongStep, 'ranks' | 'phase' | 'cause'>> {
+): Partial<LongStepCause> {
   const byPhase = new Map<string, number[]>();
   for (const { rank, phase } of places) byPhase.set(phase, [...(byPhase.get(phase) ?? []), rank]);
   const [fewest, ...others] = [...byPhase].sort(([, a], [, b]) => a.length - b.length);
   if (fewest === undefined || others.length > 1) return {};
   const [phase, of] = fewest;
-  if (others.length === 0) return { phase, cause: 'work' };
-  return 2 * of.length < ranks.length ? { ranks: of.map((rank) => (ranks[rank] as BlameRank).rank), phase, cause: 'work' } : {};
+  if (others.length === 0) return { phase, kind: 'work' };
+  return 2 * of.length < ranks.length ? { ranks: of.map((rank) => (ranks[rank] as BlameRank).rank), phase, kind: 'work' } : {};
 }
 
 interface Usual {
@@ -120,15 +214,50 @@ interface Usual {
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 const longestOf = ({ raw }: StepParts): number => Math.max(...raw.map(({ length }) => length));
 
-/** Own work by phase. */
-function workOf({ raw, cut }: StepParts, rank: number, phases: readonly string[], roles: readonly PhaseRole[]): Float64Array {
-  const work = new Float64Array(phases.length);
-  if (cut !== undefined) {
-    for (const piece of (cut[rank] as RankStep).pieces)
-      if (piece.kind === 'own') work[piece.phase] = (work[piece.phase] as number) + piece.length;
+/** By how much longer each rank works than usual between meetings of all ranks: by stretch, rank and phase. What is usual is that of the first stretches. */
+function stretchesOf(
+  parts: StepParts,
+  usual: Usual['work'],
+  phases: readonly string[],
+  roles: readonly PhaseRole[],
+): (readonly Float64Array[])[] {
+  const meetings = meetingsOfAll(parts.cut ?? []);
+  const byRank = parts.raw.map((_, rank) => {
+    const work = worksOf(parts, rank, phases, roles, meetings);
+    const left = Float64Array.from(usual[rank] as readonly number[]);
+    for (const [stretch, lengths] of work.entries()) {
+      for (const [phase, length] of lengths.entries()) {
+        const of = stretch === work.length - 1 ? (left[phase] as number) : Math.min(length, left[phase] as number);
+        lengths[phase] = length - of;
+        left[phase] = (left[phase] as number) - of;
+      }
+    }
     return work;
+  });
+  return (byRank[0] as Float64Array[]).map((_, stretch) => byRank.map((of) => of[stretch] as Float64Array));
+}
+
+/** Own work between `meetings`, by stretch and phase; where the step is not cut, all of it is one stretch. */
+function worksOf(
+  { raw, cut }: StepParts,
+  rank: number,
+  phases: readonly string[],
+  roles: readonly PhaseRole[],
+  meetings: ReadonlySet<Meeting>,
+): Float64Array<ArrayBuffer>[] {
+  const works = [new Float64Array(phases.length)];
+  if (cut !== undefined) {
+    let work = works[0] as Float64Array<ArrayBuffer>;
+    for (const piece of (cut[rank] as RankStep).pieces) {
+      if (piece.kind === 'own') work[piece.phase] = (work[piece.phase] as number) + piece.length;
+      if (piece.kind !== 'enter' || !meetings.has(piece.meeting)) continue;
+      work = new Float64Array(phases.length);
+      works.push(work);
+    }
+    return works;
   }
   const { length, phases: lengths } = raw[rank] as RawStep;
+  const work = works[0] as Float64Array;
   let rest = length;
   for (const [place, name] of phases.entries()) {
     const time = name === otherPhase ? 0 : (lengths?.get(name) ?? 0);
@@ -136,7 +265,17 @@ function workOf({ raw, cut }: StepParts, rank: number, phases: readonly string[]
     if (!isWaitingRole(roles[place])) work[place] = time;
   }
   work[phases.length - 1] = Math.max(0, rest);
-  return work;
+  return works;
+}
+
+/** Meetings that each rank enters in this step; of many, evenly chosen ones. */
+function meetingsOfAll(cut: readonly RankStep[]): ReadonlySet<Meeting> {
+  const ranks = new Map<Meeting, number>();
+  for (const { pieces } of cut)
+    for (const piece of pieces) if (piece.kind === 'enter') ranks.set(piece.meeting, (ranks.get(piece.meeting) ?? 0) + 1);
+  const ofAll = [...ranks].flatMap(([meeting, count]) => (count === cut.length ? [meeting] : []));
+  const distance = Math.ceil(ofAll.length / limits.blameLongStretchesMax);
+  return new Set(distance > 1 ? ofAll.filter((_, at) => at % distance === distance - 1) : ofAll);
 }
 
 function transferOf(cut: RankStep | undefined): number {
@@ -145,17 +284,13 @@ function transferOf(cut: RankStep | undefined): number {
   return sum;
 }
 
-/** The phase with most of these together. */
-function largestOf(more: readonly Float64Array[]): number {
-  const sums = (more[0] as Float64Array).map((_, phase) => more.reduce((sum, of) => sum + (of[phase] as number), 0));
-  return sums.indexOf(Math.max(...sums));
-}
+const largestOf = (lengths: Float64Array): number => lengths.indexOf(Math.max(...lengths));
 
 /** Long steps with one cause, over the whole run. */
 export interface LongStepGroup {
   readonly ranks: readonly number[];
   readonly phase: string | undefined;
-  readonly cause: LongStep['cause'];
+  readonly cause: LongStepCause['kind'];
   readonly steps: StepRange;
   readonly count: number;
   /** Those of them that waits for a CPU do not explain: a busy host stops any rank now and then. */
@@ -201,22 +336,21 @@ export class LongSteps {
       if (long.step < this.#first + warmUpSteps) continue;
       this.time += long.length;
       this.count++;
-      const before = this.#before;
-      if (long.cause === 'unknown' && before?.step === long.step - 1) {
-        before.group.cost += long.cost;
-        this.#before = { step: long.step, group: before.group };
-        continue;
+      for (const cause of long.causes) {
+        const before = this.#before;
+        const isRest = cause.kind === 'unknown' && before?.step === long.step - 1;
+        if (isRest) before.group.cost += cause.cost;
+        this.#before = { step: long.step, group: isRest ? before.group : this.#addTo(long, cause, isScheduling) };
       }
-      this.#before = { step: long.step, group: this.#addTo(long, isScheduling) };
     }
   }
 
-  #addTo(long: LongStep, isScheduling: boolean): Group {
-    const key = JSON.stringify([long.cause, long.phase, long.ranks]);
+  #addTo(long: LongStep, { kind: cause, ranks, phase, cost }: LongStepCause, isScheduling: boolean): Group {
+    const key = JSON.stringify([cause, phase, ranks]);
     let group = this.#groups.get(key) ?? (this.#groups.size >= limits.blameLongGroupsMax ? this.#groups.get(restKey) : undefined);
     if (group === undefined) {
       const isRest = this.#groups.size >= limits.blameLongGroupsMax;
-      const about = isRest ? noCause : { ranks: long.ranks, phase: long.phase, cause: long.cause };
+      const about = isRest ? restCause : { ranks, phase, cause };
       group = { ...about, first: long.step, last: long.step, count: 0, quiet: 0, cost: 0, longest: long, distances: new Map() };
       this.#groups.set(isRest ? restKey : key, group);
     }
@@ -226,7 +360,7 @@ export class LongSteps {
     group.last = long.step;
     group.count++;
     if (!isScheduling) group.quiet++;
-    group.cost += long.cost;
+    group.cost += cost;
     if (long.length > group.longest.length) group.longest = long;
     return group;
   }
@@ -236,7 +370,7 @@ export class LongSteps {
     const all = [...this.#groups.values()].sort((a, b) => b.cost - a.cost);
     const others = all.filter(({ cost }) => cost < least);
     const joined = others.reduce<Group | undefined>(
-      (sum, of) => (sum === undefined ? { ...of, ...noCause } : joinedOf(sum, of)),
+      (sum, of) => (sum === undefined ? { ...of, ...restCause } : joinedOf(sum, of)),
       undefined,
     );
     const found = [...all.filter(({ cost }) => cost >= least), ...(joined !== undefined && joined.cost >= least ? [joined] : [])];
@@ -250,11 +384,11 @@ export class LongSteps {
 }
 
 const restKey = '';
-const noCause: Pick<LongStepGroup, 'ranks' | 'phase' | 'cause'> = { ranks: [], phase: undefined, cause: 'unknown' };
+const restCause: Pick<LongStepGroup, 'ranks' | 'phase' | 'cause'> = { ranks: [], phase: undefined, cause: 'unknown' };
 
 function joinedOf(a: Group, b: Group): Group {
   return {
-    ...noCause,
+    ...restCause,
     ...{ first: Math.min(a.first, b.first), last: Math.max(a.last, b.last), count: a.count + b.count },
     ...{ quiet: a.quiet + b.quiet, cost: a.cost + b.cost },
     longest: a.longest.length >= b.longest.length ? a.longest : b.longest,
