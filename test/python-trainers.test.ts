@@ -69,6 +69,15 @@ test("windows of torch.profiler are part of the rank, on its clock: their ops li
   expect(stdout).toContain('1 of 1 ranks on 1 host');
 });
 
+test('a step whose gradients overflow is a step with its phases, though its optimizer takes none', async (context) => {
+  const python = pythonWith(context, 'torch');
+  expect(run(python, ['-m', 'ranktrace', program('scaled_rank.py')], 'scaled', { STEPS: '20' })).toBe('16\n');
+  expect(await stepsOf('scaled')).toBe(20);
+  const { events } = await readRun(join(directory, 'scaled', 'scaled'), 'scaled');
+  const steps = events.filter(({ kind }) => kind === 'step').slice(1);
+  for (const { phases } of steps) expect([...(phases?.keys() ?? [])]).toEqual(['forward', 'backward', 'optimizer']);
+});
+
 test('waits for a device are a phase of their own, in the midst of the forward pass, too', async (context) => {
   const python = pythonWith(context, 'torch');
   run(python, ['-I', program('waiting_rank.py')], 'waiting', {});

@@ -2733,6 +2733,7 @@ class _Pinger:
 
 _is_instrumented = False
 _first_optimizer = None
+_optimizer_steps = 0
 _mark = threading.local()  # by thread: when the forward pass may have begun, and its parts before waits for a device
 _WAIT_NS = 50_000  # a call that may wait for a device and takes so long has waited
 
@@ -2834,7 +2835,8 @@ def _hook_optimizers():
             open_spans[optimizer] = span
 
     def end(optimizer, *_):
-        global _first_optimizer
+        global _first_optimizer, _optimizer_steps
+        _optimizer_steps += 1
         profile = _running
         span = open_spans.pop(optimizer, None)
         if span is not None:
@@ -2852,6 +2854,26 @@ def _hook_optimizers():
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
+    _hook_grad_scaler(end)
+
+
+def _hook_grad_scaler(end):
+    """Where gradients overflow, as at the beginning with float16, the scaler leaves the optimizer's step out: for the loop it is a step like any other."""
+    import torch
+
+    module = getattr(torch.amp, "grad_scaler", None) or torch.cuda.amp.grad_scaler
+    original = module.GradScaler.step
+
+    @functools.wraps(original)
+    def step(scaler, optimizer, *args, **kwargs):
+        taken = _optimizer_steps
+        result = original(scaler, optimizer, *args, **kwargs)
+        if taken == _optimizer_steps and _recording() is not None:
+            _begin_steps(_running)
+            end(optimizer)
+        return result
+
+    module.GradScaler.step = step
 
 
 def _hook_data_loaders():
