@@ -70,7 +70,7 @@ describe('ranktrace alerts', () => {
     const stored = await runLine(['alerts', join(out, 'night')]);
     expect(stored.stderr).toBe('');
     expect(stored.stdout).toMatch(
-      /^fired +state +severity +rule +run +what\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +resolved +critical +step_time +night +steps are 1\d\.\d % slower since step \d+: .*; rank 1 \(a\.example\), in forward\n {2}cause: straggler: rank 1 works 1\d\.\d\d ms more per step.*\n {2}resolved: .*, the run ended\n1 alerts, 0 firing\n$/,
+      /^fired +state +severity +rule +run +what\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +resolved +critical +step_time +night +steps are 1\d\.\d % slower since step \d+: .*; rank 1 \(a\.example\), in forward\n {2}cause: straggler: rank 1 works 1\d\.\d\d ms more per step.*\n {2}resolved: .*, the run ended\n1 alert, 0 firing\n$/,
     );
     expect(stored.code).toBe(0);
     expect((await runLine(['alerts', out, '--json'])).code).toBe(0);

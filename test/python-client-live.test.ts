@@ -168,3 +168,18 @@ test('wrong options are one line before the program runs; nothing later raises',
   }).ended;
   expect(unwritable).toMatchObject({ code: 0, stderr: expect.stringContaining('batches are held in memory') });
 });
+
+test('of ranks that hang, the one that did not come as far in its step is named, with the place of each', async () => {
+  const port = await freePort();
+  const config = join(directory, 'alerts.yml');
+  writeFileSync(config, 'rules:\n  hang: { after: 1s }\n');
+  await serve(port, '--config', config);
+  const environment = { RANKTRACE_URL: `ws://127.0.0.1:${port}`, UNTIL: restarted() };
+  const ranks = ['in forward', 'in forward', 'after data'].map((place, rank) => startRank(rank, 3, { ...environment, WAITS: place }));
+  await service?.said('hang firing: no rank has ended a step');
+  const { stdout } = await runLine(['alerts', '--url', `http://127.0.0.1:${port}`]);
+  expect(stdout).toMatch(/after step 199; .*; rank 2 did not come as far as the others$/m);
+  expect(stdout).toMatch(/^ {2}cause: hang: ranks 0, 1 are in forward of step 200; rank 2 is in step 200, after data$/m);
+  writeFileSync(restarted(), '');
+  for (const rank of ranks) expect((await rank.ended).code).toBe(0);
+});

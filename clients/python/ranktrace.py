@@ -1353,6 +1353,10 @@ class _Rows:
         spans = [span for span in list(thread.stack) if span.start >= began]
         if spans:
             place["phase"], place["since"] = _text(spans[0].name), self._time(spans[0].start)
+        else:
+            ended = self._phases.get(thread.number)
+            if ended and ended[-1][0] >= self._time(began):
+                place["after"] = ended[-1][2]
         waiting = [span for span in spans if span.op is not None and span.peer == 0]
         if waiting:
             span = waiting[-1]

@@ -53,6 +53,13 @@ function kindIn(text: string): CollectiveKind | undefined {
   return word === undefined ? undefined : word === 'send' ? 'send' : 'recv';
 }
 
+/** Whether two names mean one operation: libraries name it in several ways (`_allgather_base`). */
+export function isSameOperation(one: string, other: string): boolean {
+  if (one === other) return true;
+  const kind = collectiveKind(one);
+  return kind !== undefined && kind === collectiveKind(other);
+}
+
 /** torch's annotations of calls that only start a device's collective and return before it is done. */
 const launch = /^(?:nccl|ucc|xccl|hccl|cncl):/;
 

@@ -132,6 +132,8 @@ export const runningSchema = z.strictObject({
   /** The phase of the step, and the start of that phase; RankTime, ns. None: between phases. */
   phase: z.string().max(limits.stringBytesMax).optional(),
   since: z.number().int().optional(),
+  /** Between phases: the last phase of this step. */
+  after: z.string().max(limits.stringBytesMax).optional(),
   /** The last collective that the thread entered and has not left. */
   collective: z
     .strictObject({

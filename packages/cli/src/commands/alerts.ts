@@ -72,7 +72,7 @@ function asText(found: readonly Alert[]): string {
   ).split('\n');
   const lines = found.flatMap((alert, at) => [table[at + 1] ?? '', ...detailsOf(alert).map(([name, text]) => `  ${name}: ${text}`)]);
   const firing = found.filter(({ state }) => state === 'firing').length;
-  return `${[table[0], ...lines, `${found.length} alerts, ${firing} firing`].join('\n')}\n`;
+  return `${[table[0], ...lines, `${found.length} alert${found.length === 1 ? '' : 's'}, ${firing} firing`].join('\n')}\n`;
 }
 
 function detailsOf({ cause, resolvedAt, resolution, capture, link }: Alert): (readonly [string, string])[] {

@@ -226,7 +226,11 @@ function alertLines(alerts: readonly Alert[]): string {
   if (alerts.length === 0) return 'alerts: none fired';
   const firing = alerts.filter(({ state }) => state === 'firing').length;
   const head = `alerts: ${alerts.length} fired, ${firing} of them still ${firing === 1 ? 'fires' : 'fire'}`;
-  return [head, ...alerts.map((alert) => `  ${printable(alertText(alert))}`)].join('\n');
+  const lines = alerts.flatMap((alert) => [
+    `  ${printable(alertText(alert))}`,
+    ...(alert.cause === null ? [] : [`    cause: ${printable(alert.cause.text)}`]),
+  ]);
+  return [head, ...lines].join('\n');
 }
 
 /** The directory of a run; removed at the end if `isEmpty`. */

@@ -2,7 +2,7 @@
 // nothing of these. `report`, `merge` and `run` make it from the same sinks, so they agree.
 
 import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
-import { type Finding, hangs, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
+import { type Finding, hangs, OpenWorkSink, type TraceSink, wereKilledHanging } from '@ranktrace/trace';
 import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
@@ -36,7 +36,8 @@ export class HeadlineSinks {
 
   /** `blame`: this one's. */
   inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>): string {
-    return inShortLine(blame, findings, hangs(this.openWork.summary, summary, false));
+    const hanging = hangs(this.openWork.summary, summary, false);
+    return inShortLine(blame, findings, hanging, wereKilledHanging(this.openWork.summary, hanging));
   }
 }
 
@@ -45,8 +46,10 @@ function inShortLine(
   blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>,
   missing: readonly Finding[],
   hanging: readonly ViewFinding[],
+  isKilledHanging: boolean,
 ): string {
-  const lost = missing.map(({ kind, text }): Stated => ({ kind, severity: 'alert', text: `${kind}: ${text}` }));
+  const severity = isKilledHanging ? 'note' : 'alert';
+  const lost = missing.map(({ kind, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const hangs = hanging.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const slow = blame.findings
     .filter(({ kind }) => kind !== 'inconclusive')

@@ -201,6 +201,11 @@ describe('detail that is held back', () => {
     rig.tick(3000);
     expect(reported()).toEqual([{ step: 3, phase: 'forward', since, entered: [] }]);
     if (forward !== undefined) recorder.closeScope(forward);
+    rig.tick(300);
+    expect(reported()).toEqual([{ step: 3, after: 'forward' }]);
+    recorder.step();
+    rig.tick(300);
+    expect(reported()).toEqual([{ step: 4 }]);
     recorder.close();
     rig.collector.flush(true);
     expect(reported()).toEqual([]);

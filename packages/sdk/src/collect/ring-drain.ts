@@ -122,7 +122,7 @@ export class RingDrain {
 
   /** The current place of the thread, as far as it is read; undefined on a thread that counts no steps. */
   get running(): Running | undefined {
-    return this.#step === undefined ? undefined : placeOf(this.#step.number, this.#openSpans());
+    return this.#step === undefined ? undefined : placeOf(this.#step.number, this.#openSpans(), this.#phases.ended);
   }
 
   /** Number and start of the running step, as far as it is read. */

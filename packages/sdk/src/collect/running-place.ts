@@ -1,6 +1,7 @@
 // The place of the thread that steps: the rest of the job learns it from a rank that is killed or hangs, whatever the schedule records.
 //
 //   step 300 | data | forward …                 sent with the next batch: { step: 300, phase: forward }
+//   step 300 | data | …                         { step: 300, after: data }
 //            | data | forward | all_reduce ……   { step: 300, phase: all_reduce, collective: … }; after a second there: and how far it is in each group
 //
 // While steps are short, the place in the midst of a step means little; in a rank's last batch it shows where the rank ended.
@@ -9,8 +10,8 @@ import { limits, type Running } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 import type { OpenSpan } from './open-span.ts';
 
-/** The innermost place: the phase and the collective that began last. */
-export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
+/** The innermost place: the phase and the collective that began last. `ended`: the step's phase that ended last. */
+export function placeOf(step: number, open: Iterable<OpenSpan>, ended: string | undefined): Running {
   let [phase, collective]: (OpenSpan['begin'] | undefined)[] = [];
   for (const { begin, phase: isPhase } of open) {
     if (isPhase !== undefined && begin.start >= (phase?.start ?? Number.NEGATIVE_INFINITY)) phase = begin;
@@ -21,6 +22,7 @@ export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
   return {
     step,
     ...(phase && { phase: phase.name, since: phase.start }),
+    ...(phase === undefined && ended !== undefined && { after: ended }),
     ...(collective && {
       collective: { op: collective.name, group: collective.extra, sequence: collective.sequence, since: collective.start },
     }),

@@ -25,6 +25,8 @@ export interface Phase {
 }
 
 export class StepPhases {
+  /** The phase of the running step that ended last. */
+  ended: string | undefined;
   readonly #open = new Set<OpenPhase>();
   #phases = new Map<string, Phase>();
 
@@ -38,6 +40,7 @@ export class StepPhases {
   end(open: OpenPhase, time: number): void {
     this.#open.delete(open);
     this.#charge(open, time);
+    this.ended = open.name;
   }
 
   /** The phases of the step that ended at `time`; open phases continue in the next step. */
@@ -45,6 +48,7 @@ export class StepPhases {
     for (const open of this.#open) this.#charge(open, time);
     const phases = this.#phases;
     this.#phases = new Map();
+    this.ended = undefined;
     return phases.values();
   }
 

@@ -135,6 +135,8 @@ export class AlertEngine {
   readonly #hang: HangIncident;
   #nowMs = 0;
   #lastStepMs = Number.NaN;
+  /** The phases of the step that was told last. */
+  #lastPhases: ReadonlyMap<string, number> = new Map();
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
   /** Infinity: unknown. */
@@ -236,6 +238,7 @@ export class AlertEngine {
     this.#collectives.goesOn(rank, this.#nowMs);
     this.#reports.forget(rank);
     this.#lastStepMs = this.#nowMs;
+    this.#lastPhases = fact.phases;
     state.isRestarted = false;
     state.steps++;
     state.length += fact.length;
@@ -519,6 +522,7 @@ export class AlertEngine {
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
       lastStepOf: (rank) => this.#assembly.lastOf(rank),
       lastStepMs: this.#lastStepMs,
+      lastPhases: this.#lastPhases,
       isWarm: this.#stepsJudged >= limits.alertLimitSteps,
       usual: this.#stepTime.usual,
       longest: this.#longest,

@@ -9,6 +9,7 @@
 // Invariant: memory is bounded: `alertGroupsMax` groups a source, one entry for each rank and group.
 
 import type { CollectiveReport } from '@ranktrace/protocol';
+import { calledOperation } from '../match/called-operation.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { nameText, ranksText } from './alert-text.ts';
@@ -147,12 +148,16 @@ export class CollectiveReports {
       for (const [, { open }] of fresh)
         if (open !== undefined && open.sequence < (oldest?.sequence ?? Number.POSITIVE_INFINITY)) oldest = open;
       if (oldest === undefined) continue;
-      const { sequence, op } = oldest;
-      const parts = fresh.flatMap(([rank, { open }]) => (open?.sequence === sequence ? [{ rank, sinceMs: open.sinceMs }] : []));
+      const { sequence } = oldest;
+      const parts = fresh.flatMap(([rank, { open }]) =>
+        open?.sequence === sequence ? [{ rank, op: open.op, sinceMs: open.sinceMs }] : [],
+      );
       const members = group === 'world' ? [...reporting] : fresh.map(([rank]) => rank);
       const missing = members.filter((rank) => (ranks.get(rank)?.entered ?? -1) < sequence).sort((a, b) => a - b);
       const inside = parts.map(({ rank }) => rank).sort((a, b) => a - b);
-      yield { group, op, sequence, sinceMs: Math.min(...parts.map(({ sinceMs }) => sinceMs)), inside, missing };
+      const left = members.filter((rank) => !missing.includes(rank) && !inside.includes(rank)).sort((a, b) => a - b);
+      const sinceMs = Math.min(...parts.map((part) => part.sinceMs));
+      yield { group, sequence, ...calledOperation(parts), sinceMs, inside, missing, left };
     }
   }
 }

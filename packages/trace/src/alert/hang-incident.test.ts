@@ -46,7 +46,7 @@ class Job {
       this.nowMs += this.#stepMs;
       for (const rank of ranks) {
         this.hear(rank);
-        const phases = new Map([['forward', this.#stepMs * 1e6]]);
+        const phases = new Map(['data', 'forward', 'backward', 'optimizer'].map((name) => [name, (this.#stepMs * 1e6) / 4] as const));
         this.engine.step(rank, { step: this.#step, length: this.#stepMs * 1e6, overhead: 0, phases, context: 0 });
       }
       this.#take(this.engine.changes(began + this.nowMs));
@@ -68,6 +68,22 @@ class Job {
   isIn(rank: number, phase: string): this {
     this.hear(rank);
     this.engine.isIn(rank, '1', { step: this.#step, phase });
+    return this;
+  }
+
+  isAfter(rank: number, after: string): this {
+    this.hear(rank);
+    this.engine.isIn(rank, '1', { step: this.#step, after });
+    return this;
+  }
+
+  /** The ranks report that they are inside of this operation, under the number that all of them use next. */
+  calls(op: string, inside: readonly number[]): this {
+    for (const rank of inside) {
+      const collective = { op, group: 'world', sequence: this.#step, since: 0 };
+      this.hear(rank);
+      this.engine.isIn(rank, '1', { step: this.#step, collective }, second);
+    }
     return this;
   }
 
@@ -132,6 +148,75 @@ class Job {
 }
 
 describe('a hang', () => {
+  it('of ranks that called different operations names those of the fewest ranks', () => {
+    const job = new Job({ hangMs: 10 * second })
+      .train(50)
+      .calls('all_reduce', [0, 1, 3])
+      .calls('broadcast', [2])
+      .wait(20 * second);
+    expect(job.last).toMatchObject({ rule: 'hang', severity: 'critical', ranks: [2] });
+    expect(job.last.summary).toMatch(
+      /^ranks 0, 1, 3 are inside of all_reduce 50 of group world for 1\d\.\d s; rank 2 called broadcast instead$/,
+    );
+    const halves = new Job({ hangMs: 10 * second })
+      .train(50)
+      .calls('gather', [0, 1])
+      .calls('_allgather_base', [2, 3])
+      .wait(20 * second);
+    expect(halves.last).toMatchObject({ ranks });
+    const alike = new Job({ hangMs: 10 * second })
+      .train(50)
+      .calls('all_gather', [0, 1])
+      .calls('_allgather_base', [2, 3])
+      .wait(20 * second);
+    expect(alike.last.summary).toMatch(/; all ranks are in it$/);
+  });
+
+  it('tells ranks that left a collective from those that never came', () => {
+    const job = new Job({ hangMs: 10 * second })
+      .train(50)
+      .enter(ranks, second)
+      .isIn(3, 'optimizer')
+      .wait(20 * second);
+    expect(job.last.summary).toMatch(/^ranks 0, 1, 2 are inside of all_reduce 50 of group world for 1\d\.\d s; rank 3 left it$/);
+  });
+
+  it.each([
+    ['an earlier phase', (job: Job) => job.isIn(1, 'data'), [1], 'rank 1 is in data of step 50; ranks 0, 2, 3 are in backward of step 50'],
+    [
+      'the time after one',
+      (job: Job) => job.isAfter(1, 'data'),
+      [1],
+      'rank 1 is in step 50, after data; ranks 0, 2, 3 are in backward of step 50',
+    ],
+    [
+      'a later phase',
+      (job: Job) => job.isIn(1, 'optimizer'),
+      [],
+      'ranks 0, 2, 3 are in backward of step 50; rank 1 is in optimizer of step 50',
+    ],
+    [
+      'a phase that no step had',
+      (job: Job) => job.isIn(1, 'recover'),
+      [],
+      'ranks 0, 2, 3 are in backward of step 50; rank 1 is in recover of step 50',
+    ],
+    [
+      'two groups',
+      (job: Job) => job.isIn(1, 'data').isIn(2, 'data'),
+      [],
+      'ranks 0, 3 are in backward of step 50; ranks 1, 2 are in data of step 50',
+    ],
+  ] as const)('in a phase without known collectives names who did not come as far: %s', (_, place, named, text) => {
+    const job = new Job({ hangMs: 10 * second }).train(50);
+    for (const rank of ranks) job.isIn(rank, 'backward');
+    place(job);
+    job.wait(20 * second);
+    expect(job.last).toMatchObject({ rule: 'hang', severity: 'warning', ranks: named, step: 49 });
+    expect(job.last.summary.includes('rank 1 did not come as far as the others')).toBe(named.length > 0);
+    expect(job.last.hint?.stated?.text.split('; ').sort()).toEqual(text.split('; ').sort());
+  });
+
   it.each([200, 2000])('is reported within `after` and one look, with steps of %i ms, with the collective and who is missing', (stepMs) => {
     const job = new Job({ hangMs: 10 * second }, stepMs).train(50);
     const enteredMs = job.nowMs;

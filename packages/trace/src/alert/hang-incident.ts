@@ -37,6 +37,8 @@ export interface HangFacts {
   /** The last step that a rank ended; −1 before its first. */
   readonly lastStepOf: (rank: number) => number;
   readonly lastStepMs: number;
+  /** In their order. */
+  readonly lastPhases: ReadonlyMap<string, number>;
   /** Whether enough steps ended to know their usual length. */
   readonly isWarm: boolean;
   readonly usual: number;
@@ -216,24 +218,31 @@ export class HangIncident {
     return withAccusations({ ...inside, summary: `Flight Recorder: ${inside.summary}` }, accusations, ['flight_recorder']);
   }
 
-  #inside({ group, op, sequence, sinceMs, inside, missing, elsewhere = [] }: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
+  #inside(stuck: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
+    const { group, op, sequence, sinceMs, inside, differing, missing, left, elsewhere = [] } = stuck;
     const name = collectiveText(nameText(op), nameText(group), sequence);
+    const others = differing.map(({ rank }) => rank);
+    const alike = inside.filter((rank) => !others.includes(rank));
+    const called = [...new Set(differing.map((call) => nameText(call.op)))].join(', ');
     const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
     const never = missing.filter((rank) => !ended.includes(rank));
     const who = [
       ...(never.length > 0 ? [`${ranksText(never)} never entered it`] : []),
       ...(ended.length > 0 ? [`${ranksText(ended)} ended before it`] : []),
       ...(elsewhere.length > 0 ? [`${ranksText(elsewhere)} ${elsewhere.length === 1 ? 'waits' : 'wait'} in another collective`] : []),
-      ...(missing.length + elsewhere.length === 0 ? ['all ranks are in it'] : []),
+      ...(others.length > 0 ? [`${ranksText(others)} called ${called} instead`] : []),
+      ...(left.length > 0 && missing.length === 0 ? [`${ranksText(left)} left it`] : []),
+      ...(missing.length + elsewhere.length + others.length + left.length === 0 ? ['all ranks are in it'] : []),
     ];
-    const verb = inside.length === 1 ? 'is' : 'are';
+    const verb = alike.length === 1 ? 'is' : 'are';
+    const named = missing.length > 0 ? missing : 2 * others.length < inside.length ? others : [];
     return {
       what: `${nameText(group)}-${sequence}`,
       severity: 'critical',
-      summary: `${ranksText(inside)} ${verb} inside of ${name} for ${lengthText((nowMs - sinceMs) * 1e6)}; ${who.join('; ')}`,
-      ranks: missing.length > 0 ? missing : [...inside, ...elsewhere].sort((a, b) => a - b),
+      summary: `${ranksText(alike)} ${verb} inside of ${name} for ${lengthText((nowMs - sinceMs) * 1e6)}; ${who.join('; ')}`,
+      ranks: named.length > 0 ? named : [...inside, ...elsewhere].sort((a, b) => a - b),
       onsetAt: isoTime(sinceMs),
-      key: JSON.stringify([group, sequence, inside, never, ended]),
+      key: JSON.stringify([group, sequence, inside, never, ended, others]),
     };
   }
 
@@ -245,7 +254,8 @@ export class HangIncident {
     // The steps of an earlier life say nothing of how far a rank came in this one.
     const others = going.filter((rank) => !restarted.includes(rank));
     const first = Math.min(...others.map(lastStepOf));
-    const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : [];
+    const inStep = first < furthest ? [] : this.#places.behind(others, [...facts.lastPhases.keys()]);
+    const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : inStep;
     const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
     const who = [

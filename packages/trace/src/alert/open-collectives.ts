@@ -2,6 +2,7 @@
 //
 // A rank has entered a collective of a group if it entered that one or a later one, so one number per rank and group is enough.
 
+import { calledOperation, type OperationCall } from '../match/called-operation.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 
 /** One rank's part of a collective, from its batch. */
@@ -21,8 +22,12 @@ export interface StuckCollective {
   readonly sequence: number;
   readonly sinceMs: number;
   readonly inside: readonly number[];
+  /** Those of them that called another operation under this number. */
+  readonly differing: readonly OperationCall[];
   /** Ranks of the group that never entered. */
   readonly missing: readonly number[];
+  /** Ranks of the group that entered and are not inside any more. */
+  readonly left: readonly number[];
   /** Ranks that did not enter because they wait in another collective; absent: not known. */
   readonly elsewhere?: readonly number[];
 }
@@ -87,10 +92,17 @@ export class OpenCollectives {
     if (oldest === undefined) return undefined;
     const { group, sequence } = oldest;
     const entered = this.#entered.get(group);
-    const members = group === 'world' ? everyRank : (entered?.keys() ?? []);
-    const missing = [...members].filter((rank) => (entered?.get(rank) ?? -1) < sequence).sort((a, b) => a - b);
-    const inside = [...this.#open].filter(([, parts]) => parts.has(`${sequence} ${group}`)).map(([rank]) => rank);
-    return { ...oldest, inside: inside.sort((a, b) => a - b), missing };
+    const members = [...(group === 'world' ? everyRank : (entered?.keys() ?? []))].sort((a, b) => a - b);
+    const calls = [...this.#open].flatMap(([rank, parts]) => {
+      const part = parts.get(`${sequence} ${group}`);
+      return part === undefined ? [] : [{ rank, op: part.op }];
+    });
+    calls.sort((a, b) => a.rank - b.rank);
+    const inside = new Set(calls.map(({ rank }) => rank));
+    const hasEntered = (rank: number): boolean => (entered?.get(rank) ?? -1) >= sequence;
+    const missing = members.filter((rank) => !hasEntered(rank));
+    const left = members.filter((rank) => hasEntered(rank) && !inside.has(rank));
+    return { ...oldest, ...calledOperation(calls), inside: [...inside], missing, left };
   }
 
   /** Registers the part from now on. */

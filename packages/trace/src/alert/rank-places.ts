@@ -32,13 +32,25 @@ export class RankPlaces {
     for (const rank of ranks) {
       const place = this.#places.get(rank);
       if (place === undefined) continue;
-      const where = `in ${place.phase === undefined ? '' : `${nameText(place.phase)} of `}step ${place.step}`;
+      const after = place.phase === undefined && place.after !== undefined ? `, after ${nameText(place.after)}` : '';
+      const where = `in ${place.phase === undefined ? '' : `${nameText(place.phase)} of `}step ${place.step}${after}`;
       const group = groups.get(where);
       if (group === undefined) groups.set(where, { step: place.step, ranks: [rank] });
       else group.ranks.push(rank);
     }
     const sorted = [...groups].sort(([, a], [, b]) => a.step - b.step).slice(0, limits.alertPlacesNamedMax);
     return sorted.map(([where, { ranks }]) => `${ranksText(ranks.sort((a, b) => a - b))} ${verbs[ranks.length === 1 ? 0 : 1]} ${where}`);
+  }
+
+  /**
+   * The ranks that did not come as far as the others within a step, by the order of its phases: they are less than half, and all places are known.
+   * `phases`: those of a step in order.
+   */
+  behind(ranks: readonly number[], phases: readonly string[]): number[] {
+    const places = ranks.map((rank) => ({ rank, at: placeIn(this.#places.get(rank), phases) }));
+    const first = Math.min(...places.map(({ at }) => at));
+    const behind = places.flatMap(({ rank, at }) => (at === first ? [rank] : []));
+    return Number.isFinite(first) && 2 * behind.length < ranks.length ? behind : [];
   }
 
   /** Blame for a stop: `ranks`, in the phase of the least advanced one. Null if nothing is known. */
@@ -48,4 +60,12 @@ export class RankPlaces {
     const [first] = places.sort((a, b) => a.step - b.step);
     return { ranks, phase: first?.phase, stated: { kind, text: texts.join('; ') } };
   }
+}
+
+/** Orders places by step, then by phase: a place after a phase is between it and the next one. NaN: it is not known. */
+function placeIn(place: Running | undefined, phases: readonly string[]): number {
+  const name = place?.phase ?? place?.after ?? '';
+  const phase = phases.indexOf(name);
+  if (place === undefined || phase < 0) return Number.NaN;
+  return place.step + (phase + (place.phase === undefined ? 0.5 : 0)) / phases.length;
 }

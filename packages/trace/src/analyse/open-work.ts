@@ -8,7 +8,7 @@
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
-import { collectiveKind, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { collectiveKind, isSameOperation, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
@@ -240,12 +240,8 @@ export class OpenWorkSink implements TraceSink {
   }
 }
 
-/** Libraries name an operation in several ways (`_allgather_base`): another name of the same kind is the same operation. */
-function isSameCall(part: CollectivePart, op: string, bytes: number): boolean {
-  const kind = collectiveKind(op);
-  const isSameOp = part.op === op || (kind !== undefined && collectiveKind(part.op) === kind);
-  return isSameOp && (bytes === 0 || part.bytes === 0 || part.bytes === bytes);
-}
+const isSameCall = (part: CollectivePart, op: string, bytes: number): boolean =>
+  isSameOperation(part.op, op) && (bytes === 0 || part.bytes === 0 || part.bytes === bytes);
 
 /** The most frequent of the numbers above 0, the larger one of two; 0 without any. */
 function mostCommon(numbers: readonly number[]): number {

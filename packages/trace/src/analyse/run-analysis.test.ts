@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { nanos, traceTime, type ViewFinding } from '@ranktrace/protocol';
+import { nanos, runStateOf, traceTime, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { type AlignedRun, lastPartOf, RunAlignment } from '../merge/align-run.ts';
 import type { BatchSource } from '../model/batch-source.ts';
@@ -185,11 +185,19 @@ describe('a run that hangs', () => {
     expect(findings[1]).toMatchObject({ kind: 'rank_lost', from: 31e9, until: 31e9 });
   });
 
+  it('comes before its ranks, which were killed at its end, but after one that died in its midst', () => {
+    const decidingOf = (totals: Partial<ProcessTotals>[]) => runStateOf(analysed([enters(0, 1), enters(1, 2)], totals).findings);
+    expect(decidingOf([heard(31), heard(31), heard(30)])).toMatchObject({ state: 'hung', findings: [{ kind: 'hang', ranks: [2] }] });
+    expect(decidingOf([heard(31), heard(31), heard(20)])).toMatchObject({ state: 'dead' });
+    // Ranks are killed as soon as one has died.
+    expect(decidingOf([heard(9), heard(9), heard(8)])).toMatchObject({ state: 'dead' });
+  });
+
   it('says who called something else', () => {
     const { findings } = analysed([enters(0, 1), { ...enters(1, 2), name: 'broadcast' }, enters(2, 2)], [heard(31), heard(31), heard(30)]);
     expect(findings[0]).toMatchObject({
       ...{ kind: 'hang', ranks: [1] },
-      text: 'ranks 0, 1, 2 are inside of all_reduce 7 of group world for 30.0 s; rank 1 called broadcast instead',
+      text: 'ranks 0, 2 are inside of all_reduce 7 of group world for 30.0 s; rank 1 called broadcast instead',
     });
   });
 

@@ -158,11 +158,14 @@ export class RunAnalysisSink implements TraceSink {
     const blame = ofDevices === undefined ? yield* during(this.#blame.judging(), progress) : this.#blame.addLongSteps(ofDevices);
     const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
+    const hanging = hangs(openWork, steps, this.#isLive);
+    const missing = completeness(this.#header, this.#totals, steps, openWork, this.#isLive);
+    const isKilled = wereKilledHanging(openWork, hanging);
     const findings = [
-      ...hangs(openWork, steps, this.#isLive),
+      ...hanging,
       ...blamed(blame, waiting),
       ...failingCalls(this.#rpcs.summary),
-      ...completeness(this.#header, this.#totals, steps, openWork, this.#isLive),
+      ...missing.map((one): ViewFinding => (isKilled && one.kind === 'rank_lost' ? { ...one, severity: 'note' } : one)),
     ];
     this.#measures.devices(gpus);
     yield progress;
@@ -246,15 +249,29 @@ export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined
     });
 }
 
+/** Ranks that live for so long after others have entered a collective were not what these waited for: they were killed because all hung. */
+const hangNsToKill = 10 * nanosPerSecond;
+/** Ranks that are killed together are heard last within this time of each other. */
+const killedNsApart = 2 * nanosPerSecond;
+
+/** Whether the ranks that ended without goodbye were killed at the end of a hang: it comes before them in what is said of the run. */
+export function wereKilledHanging({ until, ranks }: OpenWorkSummary, hanging: readonly ViewFinding[]): boolean {
+  if (until === undefined || !hanging.some(({ from = until }) => until - from >= hangNsToKill)) return false;
+  return ranks.every((rank) => until - rank.until <= killedNsApart);
+}
+
 function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);
-  const who = ranksText(inside.map(({ rank }) => rank));
+  const called = new Set(differing.map(({ rank }) => rank));
+  const all = inside.map(({ rank }) => rank);
+  const same = all.filter((rank) => !called.has(rank));
+  const alike = same.length > 0 ? same : all;
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
     ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
     ...differingTexts(differing, op, bytes),
   ];
-  return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
+  return `${ranksText(alike)} ${alike.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
 }
 
 /** `rank 3 called broadcast instead`, `rank 2 called it with 96 bytes instead of 48`: by call, those of fewest ranks first. */
