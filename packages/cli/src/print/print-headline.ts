@@ -2,7 +2,7 @@
 // nothing of these. `report`, `merge` and `run` make it from the same sinks, so they agree.
 
 import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
-import { type Finding, hangs, OpenWorkSink, type TraceSink, wereKilledHanging } from '@ranktrace/trace';
+import { type Finding, hangsOf, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
 import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
@@ -36,8 +36,7 @@ export class HeadlineSinks {
 
   /** `blame`: this one's. */
   inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>): string {
-    const hanging = hangs(this.openWork.summary, summary, false);
-    return inShortLine(blame, findings, hanging, wereKilledHanging(this.openWork.summary, hanging));
+    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false));
   }
 }
 
@@ -45,19 +44,18 @@ export class HeadlineSinks {
 function inShortLine(
   blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>,
   missing: readonly Finding[],
-  hanging: readonly ViewFinding[],
-  isKilledHanging: boolean,
+  hangs: ReturnType<typeof hangsOf>,
 ): string {
-  const severity = isKilledHanging ? 'note' : 'alert';
+  const severity = hangs.areEndedByKill ? 'note' : 'alert';
   const lost = missing.map(({ kind, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
-  const hangs = hanging.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
+  const hanging = hangs.findings.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const slow = blame.findings
     .filter(({ kind }) => kind !== 'inconclusive')
     .map((finding): Stated => {
       const isVerdict = finding.kind === 'straggler' || finding.kind === 'cluster_wide' || finding.kind === blame.verdict;
       return { kind: finding.kind, severity: isVerdict ? 'warning' : 'note', text: blameHeadline(finding, blame) };
     });
-  const { state, findings } = runStateOf([...lost, ...hangs, ...slow]);
+  const { state, findings } = runStateOf([...lost, ...hanging, ...slow]);
   const [first] = findings;
   if (first !== undefined)
     return `in short: ${printable(first.text)}${findings.length > 1 ? `, and ${findings.length - 1} more like it` : ''}`;

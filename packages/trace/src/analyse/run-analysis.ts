@@ -158,14 +158,13 @@ export class RunAnalysisSink implements TraceSink {
     const blame = ofDevices === undefined ? yield* during(this.#blame.judging(), progress) : this.#blame.addLongSteps(ofDevices);
     const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
-    const hanging = hangs(openWork, steps, this.#isLive);
+    const hangs = hangsOf(openWork, steps, this.#isLive);
     const missing = completeness(this.#header, this.#totals, steps, openWork, this.#isLive);
-    const isKilled = wereKilledHanging(openWork, hanging);
     const findings = [
-      ...hanging,
+      ...hangs.findings,
       ...blamed(blame, waiting),
       ...failingCalls(this.#rpcs.summary),
-      ...missing.map((one): ViewFinding => (isKilled && one.kind === 'rank_lost' ? { ...one, severity: 'note' } : one)),
+      ...missing.map((one): ViewFinding => (hangs.areEndedByKill && one.kind === 'rank_lost' ? { ...one, severity: 'note' } : one)),
     ];
     this.#measures.devices(gpus);
     yield progress;
@@ -235,29 +234,31 @@ const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
 /** It must also be open for this many long steps. */
 const hangStepsMin = 5;
 
-/** Collectives in which ranks hang. */
-export function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
-  if (until === undefined) return [];
-  const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
-  return collectives
-    .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
-    .filter(({ since }) => until - since >= least)
-    .map(({ collective, since }): ViewFinding => {
-      const { missing, differing, inside } = collective;
-      const ranks = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
-      return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks, from: since, until };
-    });
-}
-
 /** Ranks that live for so long after others have entered a collective were not what these waited for: they were killed because all hung. */
 const hangNsToKill = 10 * nanosPerSecond;
 /** Ranks that are killed together are heard last within this time of each other. */
 const killedNsApart = 2 * nanosPerSecond;
 
-/** Whether the ranks that ended without goodbye were killed at the end of a hang: it comes before them in what is said of the run. */
-export function wereKilledHanging({ until, ranks }: OpenWorkSummary, hanging: readonly ViewFinding[]): boolean {
-  if (until === undefined || !hanging.some(({ from = until }) => until - from >= hangNsToKill)) return false;
-  return ranks.every((rank) => until - rank.until <= killedNsApart);
+/** Collectives in which ranks hang. */
+export interface Hangs {
+  readonly findings: readonly ViewFinding[];
+  /** The ranks that ended without goodbye were killed at the end of a hang, so that it comes before them in what is said of the run. */
+  readonly areEndedByKill: boolean;
+}
+
+export function hangsOf({ until, collectives, ranks }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): Hangs {
+  if (until === undefined) return { findings: [], areEndedByKill: false };
+  const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
+  const hanging = collectives
+    .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
+    .filter(({ since }) => until - since >= least);
+  const findings = hanging.map(({ collective, since }): ViewFinding => {
+    const { missing, differing, inside } = collective;
+    const of = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
+    return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
+  });
+  const isLong = hanging.some(({ since }) => until - since >= hangNsToKill);
+  return { findings, areEndedByKill: isLong && ranks.every((rank) => until - rank.until <= killedNsApart) };
 }
 
 function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
