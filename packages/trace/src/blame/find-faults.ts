@@ -3,7 +3,7 @@
 //   straggler            one rank works longer than its peers in every step, or only in some steps (a host, if all its ranks do, in the same
 //                        phase)
 //   stage_imbalance      all ranks of a stage work longer than those of the other stages
-//   rotating_imbalance   no rank stays slower than its peers, but in each step some rank is: data, lengths of sequences, jitter
+//   rotating_imbalance   no rank stays slower than its peers, but in each step some rank is: data, lengths of sequences, jitter; or ranks take turns
 //   cpu_contention       the same, but threads of the ranks wait for a CPU: no rank is at fault for a busy host
 //
 // Mending a rank lets it work as long as its peers in its slow phases, in the affected steps: at the median, and varying as much from step to
@@ -48,7 +48,7 @@ export interface Faults {
 
 /** A fault before its cost is known. */
 interface Suspect {
-  readonly kind: 'straggler' | 'stage_imbalance';
+  readonly kind: 'straggler' | 'stage_imbalance' | 'rotating_imbalance';
   readonly ranks: readonly number[];
   readonly phase: number;
   readonly excess: number;
@@ -83,7 +83,11 @@ export function* findFaults(
   const { isBusy } = cpuWait;
   const slow = stragglers(window, own, excesses, { step, cpuWait });
   const found = window.areWaitsGuessed === true ? [] : yield* sometimesSlow(window, own, { excesses, step, isBusy });
-  const sometimes = found.map((one) => sometimesSuspect(window, own, one, isBusy));
+  const turns = turnsOf(own, found);
+  const sometimes = [
+    ...found.filter((one) => !turns.some((of) => of.includes(one))).map((one) => sometimesSuspect(window, own, one, isBusy)),
+    ...turns.map((of) => turnsSuspect(window, own, of, isBusy)),
+  ];
   const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
     .sort((a, b) => b.excess - a.excess)
     .slice(0, blameLimits.blameFindingsMax);
@@ -101,7 +105,7 @@ export function* findFaults(
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
     const evidence = [...suspect.evidence, ...inEach, ...waitsForCpu(window.ranks, ranks), ...hidden];
-    const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
+    const numbers = (kind === 'rotating_imbalance' ? [] : ranks).map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
     const about = { kind, ranks: numbers, phase: window.phases[phase], mayBeScheduling };
     faults.push({ ...about, cost, gain, atMedian, stretch, affected: steps?.length, evidence });
   }
@@ -109,9 +113,16 @@ export function* findFaults(
   const even = evenWork(window, own, mended);
   yield;
   const rotation = rotationOf(window, even, mendedStep - replay.meanStep(even.newLength), mendedStep, step);
-  return rotation === undefined
-    ? { faults, mended, mendedStep }
-    : { faults: [...faults, rotation], mended: even.newLength, mendedStep: mendedStep - rotation.cost };
+  if (rotation === undefined) return { faults, mended, mendedStep };
+  const known = faults.findIndex(({ kind }) => kind === rotation.kind);
+  const both = known < 0 ? [...faults, rotation] : faults.with(known, withMore(faults[known] as Fault, rotation));
+  return { faults: both, mended: even.newLength, mendedStep: mendedStep - rotation.cost };
+}
+
+/** What rotates without a pattern, beside what rotates with one. */
+function withMore(turns: Fault, { cost, evidence }: Fault): Fault {
+  const about = { cost: turns.cost + cost, gain: turns.gain + cost, atMedian: turns.atMedian - cost };
+  return { ...turns, ...about, stretch: undefined, affected: undefined, evidence: [...turns.evidence, ...evidence] };
 }
 
 function mend(suspects: readonly Suspect[]): NewLength {
@@ -125,20 +136,16 @@ const always =
   (rank, _step, phase) =>
     factors.get(rank)?.[phase] ?? 1;
 
-function sometimesSuspect(
-  { ranks, phases, steps }: BlameWindow,
-  own: OwnWork,
-  { rank, phase, affected, more, when }: SometimesSlow,
-  isBusy: boolean,
-): Suspect {
+function sometimesSuspect(window: BlameWindow, own: OwnWork, slow: SometimesSlow, isBusy: boolean): Suspect {
+  const { ranks, phases, steps } = window;
+  const { rank, phase, affected, more, when } = slow;
   const factors = new Map(
     affected.map((step) => {
       const length = own.of(rank, phase, step);
       return [step, length > 0 ? Math.max(0, 1 - (more[step] as number) / length) : 1] as const;
     }),
   );
-  const longer = median(affected.map((step) => more[step] as number));
-  const numberOf = (index = 0): number => (steps[index] as BlameWindow['steps'][number]).step;
+  const longer = longerOf(slow);
   const rule = when === '' ? '' : `, ${when}`;
   const evidence = [
     `rank ${ranks[rank]?.rank} works ${ms(longer)} longer in ${phases[phase]} than the median of its peers in ${affected.length} of ${steps.length} steps${rule}`,
@@ -150,11 +157,58 @@ function sometimesSuspect(
     excess: (longer * affected.length) / steps.length,
     factor: (of, step, at) => (of === rank && at === phase ? (factors.get(step) ?? 1) : 1),
     steps: affected,
-    stretch: { first: numberOf(affected[0]), last: numberOf(affected.at(-1)) },
+    stretch: stretchOf(window, affected),
     mayBeScheduling: isBusy,
     evidence,
   };
 }
+
+/** Of its peers in a phase at least this share of the ranks take turns … */
+const turnsShareMin = 0.75;
+/** … and the longest excess of one is at most so many times the shortest. */
+const turnsApartMax = 2;
+
+/** Ranks that are slow in some steps each, by turns: not these ranks are to blame, but work that goes round. */
+function turnsOf(own: OwnWork, found: readonly SometimesSlow[]): SometimesSlow[][] {
+  const turns: SometimesSlow[][] = [];
+  for (const ranks of own.groups.values()) {
+    for (let phase = 0; phase < own.phases; phase++) {
+      const of = found.filter((one) => one.phase === phase && !one.isStretch && ranks.includes(one.rank));
+      const lengths = of.map(longerOf);
+      const areAlike = Math.max(...lengths) <= turnsApartMax * Math.min(...lengths);
+      if (of.length >= Math.max(2, turnsShareMin * ranks.length) && areAlike) turns.push(of);
+    }
+  }
+  return turns;
+}
+
+/** How much longer the rank works in the affected steps, ns. */
+const longerOf = ({ affected, more }: SometimesSlow): number => median(affected.map((step) => more[step] as number));
+
+function turnsSuspect(window: BlameWindow, own: OwnWork, turns: readonly SometimesSlow[], isBusy: boolean): Suspect {
+  const suspects = turns.map((one) => sometimesSuspect(window, own, one, isBusy));
+  const [{ phase }] = suspects as [Suspect];
+  const steps = [...new Set(turns.flatMap(({ affected }) => affected))].sort((a, b) => a - b);
+  const ranks = turns.map(({ rank }) => rank);
+  const who = turns.slice(0, togetherMin).map(({ rank, when }) => `rank ${window.ranks[rank]?.rank}${when === '' ? '' : ` ${when}`}`);
+  const rest = turns.length > who.length ? [`${turns.length - who.length} more`] : [];
+  const longer = ms(median(turns.map(longerOf)));
+  const evidence = [
+    `ranks take turns in working ${longer} longer in ${window.phases[phase]} than their peers: ${[...who, ...rest].join(', ')}`,
+  ];
+  const excess = suspects.reduce((sum, suspect) => sum + suspect.excess, 0);
+  const factor: Suspect['factor'] = (rank, step, at) => suspects.reduce((mended, of) => mended * of.factor(rank, step, at), 1);
+  return {
+    ...{ kind: 'rotating_imbalance', ranks, phase, excess, factor, steps, stretch: stretchOf(window, steps) },
+    mayBeScheduling: isBusy,
+    evidence,
+  };
+}
+
+const stretchOf = ({ steps }: BlameWindow, affected: readonly number[]): StepRange => {
+  const [first, last] = [affected[0], affected.at(-1)].map((index = 0) => (steps[index] as BlameWindow['steps'][number]).step);
+  return { first: first as number, last: last as number };
+};
 
 /** Fewer steps than this on a busy host are over in a few of its time slices. */
 const busyStepsMin = 16;

@@ -20,6 +20,8 @@ export interface SometimesSlow {
   readonly more: Float64Array;
   /** The pattern: `every third`, `since step 10`, `steps 8 to 13`; '' if there is none. */
   readonly when: string;
+  /** The pattern is one stretch of steps. */
+  readonly isStretch: boolean;
 }
 
 const affectedMin = 3;
@@ -56,7 +58,7 @@ export function* sometimesSlow(
         const { when, chance, isStretch } = patternOf(window, steps);
         const ofPattern = isStretch && isBusy ? 1 : chance;
         if (binomialTail(all, steps.length, 1 / ranks.length) * ofPattern * looked > (isBusy ? chanceMaxBusy : chanceMax)) continue;
-        found.push({ rank, phase, affected: steps, more: values, when });
+        found.push({ rank, phase, affected: steps, more: values, when, isStretch });
       }
       yield;
     }
