@@ -217,6 +217,20 @@ describe('a hang', () => {
     expect(job.last.hint?.stated?.text.split('; ').sort()).toEqual(text.split('; ').sort());
   });
 
+  it('in sends and receives names who waits in none', () => {
+    const hang = (place: (job: Job) => Job): EngineAlert => {
+      const job = new Job({ hangMs: 10 * second }).train(50).isIn(0, 'send').isIn(1, 'recv');
+      return place(job).wait(20 * second).last;
+    };
+    const last = hang((job) => job.isAfter(2, 'recv').isIn(3, 'recv'));
+    expect(last).toMatchObject({ rule: 'hang', ranks: [2] });
+    expect(last.summary).toMatch(/; all wait but rank 2$/);
+    expect(hang((job) => job.isIn(2, 'recv').isIn(3, 'recv'))).toMatchObject({ ranks: [] });
+    expect(hang((job) => job.isIn(2, 'save').isIn(3, 'save'))).toMatchObject({ ranks: [] });
+    // Nothing is known of rank 3.
+    expect(hang((job) => job.isIn(2, 'save'))).toMatchObject({ ranks: [] });
+  });
+
   it.each([200, 2000])('is reported within `after` and one look, with steps of %i ms, with the collective and who is missing', (stepMs) => {
     const job = new Job({ hangMs: 10 * second }, stepMs).train(50);
     const enteredMs = job.nowMs;

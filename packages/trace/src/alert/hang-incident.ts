@@ -257,10 +257,12 @@ export class HangIncident {
     const inStep = first < furthest ? [] : this.#places.behind(others, [...facts.lastPhases.keys()]);
     const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : inStep;
     const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
+    const working = behind.length > 0 || restarted.length > 0 ? [] : this.#places.working(others, this.#roles);
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
     const who = [
       ...(restarted.length > 0 ? [`; ${others.length === 0 ? 'all ranks' : ranksText(restarted)} restarted since then`] : []),
       ...(restarted.length === 0 && behind.length > 0 ? [`; ${ranksText(behind)} did not come as far as the others`] : []),
+      ...(working.length > 0 ? [`; all wait but ${ranksText(working)}`] : []),
       ...(ended.length > 0 ? [`; ${ranksText(ended)} ended before`] : []),
     ].join('');
     const since = `no rank has ended a step for ${lengthText((nowMs - lastStepMs) * 1e6)}, after step ${furthest}`;
@@ -268,9 +270,9 @@ export class HangIncident {
       what: `steps-${furthest}`,
       severity: alertSeverities.hang.first,
       summary: `${since}; usually one takes ${lengthText(usual)}${who}`,
-      ranks: behind,
+      ranks: behind.length > 0 ? behind : working,
       onsetAt: isoTime(lastStepMs),
-      key: JSON.stringify([furthest, behind, ended, restarted]),
+      key: JSON.stringify([furthest, behind, working, ended, restarted]),
     };
   }
 

@@ -1,6 +1,7 @@
 // The last reported place of each rank: where a job hangs, and where a silent rank was last.
 
-import type { Running } from '@ranktrace/protocol';
+import { isWaitingRole, type Running } from '@ranktrace/protocol';
+import type { PhaseRoles } from '../steps/phase-role.ts';
 import type { AlertHint } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { nameText, ranksText } from './alert-text.ts';
@@ -51,6 +52,12 @@ export class RankPlaces {
     const first = Math.min(...places.map(({ at }) => at));
     const behind = places.flatMap(({ rank, at }) => (at === first ? [rank] : []));
     return Number.isFinite(first) && 2 * behind.length < ranks.length ? behind : [];
+  }
+
+  /** The ranks that are in no phase of waiting, where all others are in one: they are less than half, and all places are known. */
+  working(ranks: readonly number[], roles: Pick<PhaseRoles, 'of'>): number[] {
+    const working = ranks.filter((rank) => !isWaitingRole(roles.of(this.#places.get(rank)?.phase ?? '')));
+    return ranks.every((rank) => this.has(rank)) && 2 * working.length < ranks.length ? working : [];
   }
 
   /** Blame for a stop: `ranks`, in the phase of the least advanced one. Null if nothing is known. */
