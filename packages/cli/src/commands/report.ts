@@ -59,7 +59,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const { blame, openWork } = headline;
   const memory = ops.ranks.flatMap(memoryOf);
-  const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
+  const stored = storedAlerts(opened.directories, options.steps);
+  const alerts = matchAlerts(stored, blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
     const ids = alerts.of.get(finding)?.map(({ id }) => id);
     return ids === undefined ? finding : { ...finding, alerts: ids };
@@ -87,7 +88,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged, blame, headline.inShort(blame, merged), alerts),
+    formatReport(merged, blame, headline.inShort(blame, merged, stored), alerts),
     formatBlame(blame, alerts),
     formatGpu(gpu),
     formatMemory(memory),

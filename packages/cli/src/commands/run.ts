@@ -199,7 +199,10 @@ async function writeRuns(
       const { blame } = headline;
       const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
-      const blocks = [formatReport(report, blame, headline.inShort(blame, report)), ...(alerts === undefined ? [] : [alertLines(alerts)])];
+      const blocks = [
+        formatReport(report, blame, headline.inShort(blame, report, alerts)),
+        ...(alerts === undefined ? [] : [alertLines(alerts)]),
+      ];
       const text = `\n${blocks.join('\n\n')}\n\ntrace: ${printable(path)} (${formatBytes(report.bytes)}; ${printable(opens)})`;
       if (json === true) printData(data);
       else print(text);

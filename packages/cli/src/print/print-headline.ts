@@ -1,8 +1,9 @@
 // The report's first statement, by the same priority as the page's headline and `top`: dead or hung, then slow ranks, a regression, another cause, or
 // nothing of these. `report`, `merge` and `run` make it from the same sinks, so they agree.
 
-import { printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
+import { type Alert, printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
 import { type Finding, hangsOf, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
+import { runEnded } from '@ranktrace/trace/alert';
 import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
@@ -34,21 +35,28 @@ export class HeadlineSinks {
     return ofDevices === undefined ? this.#steps.blame : this.#steps.addLongSteps(ofDevices);
   }
 
-  /** `blame`: this one's. */
-  inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>): string {
-    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false));
+  /** `blame`: this one's. `alerts`: the run's. */
+  inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>, alerts: readonly Alert[] = []): string {
+    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false), alerts.filter(isLastHang));
   }
 }
+
+/** Whether the run ended in this hang. One that names nobody may be what a program does after its last step. */
+const isLastHang = ({ rule, state, resolution, ranks }: Alert): boolean =>
+  rule === 'hang' && ranks.length > 0 && (state === 'firing' || resolution === runEnded);
 
 /** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording is too short to say. */
 function inShortLine(
   blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>,
   missing: readonly Finding[],
   hangs: ReturnType<typeof hangsOf>,
+  lastHangs: readonly Alert[],
 ): string {
   const severity = hangs.areEndedByKill ? 'note' : 'alert';
   const lost = missing.map(({ kind, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
-  const hanging = hangs.findings.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
+  const told = lastHangs.map(({ summary }): Stated => ({ kind: 'hang', severity: 'alert', text: `hang: ${summary}` }));
+  const inside = hangs.findings.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
+  const hanging = inside.length > 0 ? inside : told;
   const slow = blame.findings
     .filter(({ kind }) => kind !== 'inconclusive')
     .map((finding): Stated => {

@@ -27,6 +27,9 @@ export type OpenAlert = { -readonly [Key in keyof EngineAlert]: EngineAlert[Key]
 /** Receives each change. */
 export type ReportChange = (kind: AlertChange['kind'], alert: OpenAlert) => void;
 
+/** The resolution of an alert that is over because its run is. */
+export const runEnded = 'the run ended';
+
 /** Closes `alert` and reports it. */
 export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, report: ReportChange): void {
   alert.state = 'resolved';

@@ -24,7 +24,7 @@ import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
-import type { AlertChange, OpenAlert, ReportChange } from './alert-change.ts';
+import { type AlertChange, type OpenAlert, type ReportChange, runEnded } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
@@ -323,7 +323,7 @@ export class AlertEngine {
     for (const rank of this.#stopped.ranks) if (rank >= this.#worldSize) this.#stopped.clear(rank, 'the job goes on without it');
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
-    if (this.#isOver()) this.#close('the run ended');
+    if (this.#isOver()) this.#close(runEnded);
     else this.#hang.judge(this.#hangFacts());
     for (const incidents of this.#all) incidents.flush(nowMs);
     return this.changes(nowMs);
