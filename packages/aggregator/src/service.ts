@@ -159,8 +159,8 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
       pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken,
       jetStreams.reduce((sum, { expired }) => sum + expired, 0),
     );
-  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) =>
-    alertFindings(alertsOf(name), alerts.improvements(name)),
+  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name, lastStep) =>
+    alertFindings(alertsOf(name), alerts.improvements(name), lastStep),
   );
   opened.add(() => view[Symbol.asyncDispose]());
   const broadcast = (message: ControlMessage): void => {

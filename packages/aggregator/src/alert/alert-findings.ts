@@ -4,12 +4,15 @@
 import { basename } from 'node:path';
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
 import { lengthText, percentText } from '@ranktrace/trace';
-import { isSameFault } from '@ranktrace/trace/alert';
+import { endedHanging, isSameFault } from '@ranktrace/trace/alert';
 import type { Improvement } from '@ranktrace/trace/detect';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
-/** The alerts of one run as its page or report shows them: first the firing ones, then the resolved, each newest first; then its improvements. */
-export function alertFindings(alerts: readonly Alert[], improvements: readonly Improvement[]): ViewFinding[] {
+/**
+ * The alerts of one run as its page or report shows them: first the firing ones, then the resolved, each newest first; then its improvements.
+ * `lastStep`: the run's; Infinity while it is not known.
+ */
+export function alertFindings(alerts: readonly Alert[], improvements: readonly Improvement[], lastStep: number): ViewFinding[] {
   const faster = improvements.toReversed().map(({ change, before, after, onsetStep }): ViewFinding => {
     const levels = `${lengthText(before)} → ${lengthText(after)}`;
     return {
@@ -27,7 +30,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
     const text = state === 'firing' ? summary : `${summary} (over: ${resolution ?? ''})`;
     const phase = cause?.phase ?? undefined;
     return {
-      ...{ severity: state === 'firing' ? 'alert' : 'note', kind: rule, text, ranks: [...ranks] },
+      ...{ severity: state === 'firing' || endedHanging(alert, lastStep) ? 'alert' : 'note', kind: rule, text, ranks: [...ranks] },
       ...(phase !== undefined && { phase }),
       ...(cause !== null && { cause: cause.kind, causeText: cause.text }),
       ...(onsetStep !== null && { onsetStep }),

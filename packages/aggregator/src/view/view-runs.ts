@@ -2,11 +2,12 @@
 // the run is dropped some time after the last page has left.
 
 import { join } from 'node:path';
-import type { RunLine, ViewFinding } from '@ranktrace/protocol';
+import type { Alert, RunLine, ViewFinding } from '@ranktrace/protocol';
 import { analysisSink, mergeRun, type TraceSink, teeSink } from '@ranktrace/trace';
 import type { PerfettoTrace } from '@ranktrace/trace/perfetto';
 import { timelineSink, type ViewProgress } from '@ranktrace/trace/timeline';
-import { withAlerts } from '../alert/alert-findings.ts';
+import { alertFindings, withAlerts } from '../alert/alert-findings.ts';
+import { readAlertLog } from '../alert/alert-log.ts';
 import type { LiveState } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { messageOf } from '../model/errors.ts';
@@ -87,7 +88,8 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
         viewed.touch();
         const overview = viewed.overview(request);
         const captures = this.captures(run).map(({ name, bytes }) => ({ name, bytes }));
-        return { ...overview, findings: withAlerts(this.findings(run), overview.findings), ...(captures.length > 0 && { captures }) };
+        const findings = withAlerts(this.findings(run, viewed.lastStep), overview.findings);
+        return { ...overview, findings, ...(captures.length > 0 && { captures }) };
       },
       path: () => {
         viewed.touch();
@@ -122,10 +124,8 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
     }
   }
 
-  /** Findings of a run beside those of its analysis. */
-  protected findings(_run: string): readonly ViewFinding[] {
-    return [];
-  }
+  /** Findings of a run beside those of its analysis. `lastStep`: Infinity until all of it is read. */
+  protected abstract findings(run: string, lastStep: number): readonly ViewFinding[];
 
   /** Read part of an open run; the unit is the run's own. */
   progress(run: string): { readonly read: number; readonly total: number } {
@@ -175,14 +175,14 @@ export class StoredRuns extends OpenRuns {
   readonly #out: string;
   readonly #stores: RunStores;
   readonly #live: LiveState;
-  readonly #findings: (run: string) => readonly ViewFinding[];
+  readonly #findings: (run: string, lastStep: number) => readonly ViewFinding[];
 
   constructor(
     out: string,
     stores: RunStores,
     live: LiveState,
     onNotice: (notice: string) => void,
-    findings: (run: string) => readonly ViewFinding[] = () => [],
+    findings: (run: string, lastStep: number) => readonly ViewFinding[] = () => [],
   ) {
     super(onNotice);
     this.#out = out;
@@ -201,8 +201,8 @@ export class StoredRuns extends OpenRuns {
     });
   }
 
-  protected override findings(run: string): readonly ViewFinding[] {
-    return this.#findings(run);
+  protected findings(run: string, lastStep: number): readonly ViewFinding[] {
+    return this.#findings(run, lastStep);
   }
 
   captures(run: string): readonly CaptureFile[] {
@@ -245,6 +245,8 @@ export class StoredRuns extends OpenRuns {
 /** Runs in files that nobody writes. */
 export class FileRuns extends OpenRuns {
   readonly #inputs: ReadonlyMap<string, ViewInput>;
+  /** Those stored with a run, read once. */
+  readonly #alerts = new Map<string, readonly Alert[]>();
 
   constructor(inputs: readonly ViewInput[], onNotice: (notice: string) => void) {
     super(onNotice);
@@ -256,6 +258,14 @@ export class FileRuns extends OpenRuns {
       const ranks = 'sources' in input ? new Set(input.sources.map(({ rank }) => rank)).size : 0;
       return { run: input.run, worldSize: ranks, ranks, live: false };
     });
+  }
+
+  protected findings(run: string, lastStep: number): readonly ViewFinding[] {
+    const input = this.#inputs.get(run);
+    if (input === undefined || !('sources' in input) || input.directory === undefined) return [];
+    const alerts = this.#alerts.get(run) ?? readAlertLog(input.directory).alerts;
+    this.#alerts.set(run, alerts);
+    return alertFindings(alerts, [], lastStep);
   }
 
   captures(run: string): readonly CaptureFile[] {

@@ -77,6 +77,14 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
     return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
   }
 
+  /** Of any rank; Infinity until all are read to their end. */
+  get lastStep(): number {
+    const lasts = this.timeline.processes.map(({ isBeingRead, steps }) =>
+      isBeingRead ? Number.POSITIVE_INFINITY : (steps.range?.[1] ?? -1),
+    );
+    return Math.max(-1, ...lasts);
+  }
+
   path(): ViewPath | undefined {
     const found = this.#analysis?.path;
     this.#path ??= found && this.timeline.path(found);

@@ -3,7 +3,7 @@
 
 import { type Alert, printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
 import { type Finding, hangsOf, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
-import { runEnded } from '@ranktrace/trace/alert';
+import { endedHanging } from '@ranktrace/trace/alert';
 import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
@@ -37,13 +37,11 @@ export class HeadlineSinks {
 
   /** `blame`: this one's. `alerts`: the run's. */
   inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>, alerts: readonly Alert[] = []): string {
-    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false), alerts.filter(isLastHang));
+    const { last } = blame.steps;
+    const lastHangs = alerts.filter((alert) => endedHanging(alert, last));
+    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false), lastHangs);
   }
 }
-
-/** Whether the run ended in this hang. One that names nobody may be what a program does after its last step. */
-const isLastHang = ({ rule, state, resolution, ranks }: Alert): boolean =>
-  rule === 'hang' && ranks.length > 0 && (state === 'firing' || resolution === runEnded);
 
 /** `in short: straggler: rank 2 in forward: 39.3 ms per step`; '' where the recording is too short to say. */
 function inShortLine(

@@ -42,7 +42,10 @@ export function reportPage(
     input: `${input}${only}`,
     version: '0.1.0',
     ...data,
-    overview: { ...data.overview, findings: withAlerts(alertFindings(alerts, []), [...data.overview.findings, ...leftOut]) },
+    overview: {
+      ...data.overview,
+      findings: withAlerts(alertFindings(alerts, [], data.overview.toStep), [...data.overview.findings, ...leftOut]),
+    },
   };
 }
 

@@ -30,6 +30,10 @@ export type ReportChange = (kind: AlertChange['kind'], alert: OpenAlert) => void
 /** The resolution of an alert that is over because its run is. */
 export const runEnded = 'the run ended';
 
+/** Whether the run, whose last step this is, ended in a hang. One that names nobody may be what a program does after its last step. */
+export const endedHanging = ({ rule, state, resolution, ranks, step }: Alert, lastStep: number): boolean =>
+  rule === 'hang' && ranks.length > 0 && (state === 'firing' || resolution === runEnded) && lastStep <= (step ?? -1);
+
 /** Closes `alert` and reports it. */
 export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, report: ReportChange): void {
   alert.state = 'resolved';
