@@ -83,6 +83,12 @@ async function detectIn(path: string, names: SeriesColumnNames, options: DetectO
     const isWatched = tag === undefined || tag === 'checkpoint';
     for (const finding of [detector.add(step, timeMs, key, tag), isWatched ? longSteps.add(step, timeMs) : undefined]) {
       if (finding === undefined) continue;
+      // The last numbers are the best ones.
+      const known = findings.findLastIndex(({ kind }) => kind === 'long_steps');
+      const told = findings[known];
+      if (finding.kind === 'long_steps_refined' && told !== undefined)
+        findings[known] = { ...finding, kind: 'long_steps', step: told.step };
+      if (finding.kind === 'long_steps_refined') continue;
       if (findings.length < detectLimits.seriesFindingsMax) findings.push(finding);
       else more++;
     }

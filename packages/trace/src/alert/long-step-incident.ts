@@ -84,6 +84,7 @@ export class LongStepIncident {
     this.#note(passed);
     const found = this.#detector.add(passed.step, passed.passed);
     if (found?.kind === 'long_steps' && !isKnown(found.onsetStep)) this.#fire(found, nowMs);
+    if (found?.kind === 'long_steps_refined') this.#refine(found);
     if (found?.kind === 'long_steps_over') this.close(nowMs, `long steps add ${percentText(found.added)} again`);
   }
 
@@ -136,13 +137,13 @@ export class LongStepIncident {
     }
   }
 
-  #fire({ step, onsetStep, before, after, change, confidence, every }: LongStepsRise, nowMs: number): void {
+  #fire(found: LongStepsRise, nowMs: number): void {
+    const { step, onsetStep, every, change } = found;
     const since = this.#excesses.filter((one) => one.step >= onsetStep - 1);
     const rank = causeOf(since, (one) => one.rank);
     const phase = causeOf(since, (one) => one.phase);
     const ranks = rank === undefined ? [] : [rank];
     const who = rank === undefined ? 'ranks take' : `${ranksText(ranks)} takes`;
-    const often = every === 1 ? 'nearly each step' : `about one step in ${every}`;
     const where = phase === undefined ? '' : `, mostly in ${nameText(phase)}`;
     this.#alert = {
       id: `${this.#run}/step_time/long/${onsetStep}`,
@@ -150,7 +151,6 @@ export class LongStepIncident {
       rule: 'step_time',
       state: 'firing',
       severity: change >= criticalShare ? 'critical' : alertSeverities.step_time.first,
-      summary: `long steps, ${often}, make the mean of all steps ${percentText(change)} longer since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`,
       series: { kind: 'cluster' },
       firedAt: isoTime(nowMs),
       resolvedAt: null,
@@ -159,15 +159,29 @@ export class LongStepIncident {
       onsetStep,
       onsetAt: null,
       unit: 'ns',
-      before,
-      after,
-      change,
-      confidence: { ...confidence },
+      ...numbersOf(found),
       ranks,
-      hint: { ranks, phase, stated: { kind: 'long_steps', text: `${who} longer in ${often}${where}` } },
+      hint: { ranks, phase, stated: { kind: 'long_steps', text: `${who} longer in ${oftenText(every)}${where}` } },
     };
     this.#report('fired', this.#alert);
   }
+
+  /** Who it is, and in which phase, stays what the steps showed that fired it: of later ones only the last are kept. */
+  #refine(found: LongStepsRise): void {
+    const alert = this.#alert;
+    if (alert?.onsetStep !== found.onsetStep) return;
+    Object.assign(alert, numbersOf(found));
+    if (found.change >= criticalShare) alert.severity = 'critical';
+    this.#report('updated', alert);
+  }
+}
+
+const oftenText = (every: number): string => (every === 1 ? 'nearly each step' : `about one step in ${every}`);
+
+function numbersOf({ onsetStep, before, after, change, confidence, every }: LongStepsRise) {
+  const levels = `${lengthText(before)} → ${lengthText(after)}`;
+  const summary = `long steps, ${oftenText(every)}, make the mean of all steps ${percentText(change)} longer since step ${onsetStep}: ${levels}`;
+  return { summary, before, after, change, confidence: { ...confidence } };
 }
 
 /** The rank with the most work, and the work of the next. */

@@ -255,6 +255,25 @@ describe('long steps that take more of the time than before', () => {
     expect(alert.step).toBeLessThan(1400);
   });
 
+  it('have the numbers of all that came since, where the first were those of chance', () => {
+    let again = 0;
+    for (const seed of [1, 2, 3, 4, 5, 6]) {
+      const stalls = new Random(seed, 'stalls');
+      const isLong = Array.from({ length: 5000 }, () => stalls.uniform() < 0.1);
+      const work = (rank: number, step: number): number => 20 + (rank === 1 && step >= 1000 && isLong[step] === true ? 80 : 0);
+      const { incidents, reported } = watch({ seed, steps: 5000, work });
+      expect(incidents).toHaveLength(1);
+      const [alert] = incidents as [EngineAlert];
+      expect(alert).toMatchObject({ rule: 'step_time', state: 'firing', ranks: [1], hint: { phase: 'forward' } });
+      const share = isLong.slice(1000).filter((is) => is).length / 4000;
+      const truth = (share * 80) / ((alert.before ?? 0) / 1e6);
+      expect(Math.abs((alert.change ?? 0) / truth - 1), `seed ${seed}`).toBeLessThan(0.25);
+      expect(alert.summary).toMatch(/^long steps, about one step in \d+, make the mean of all steps \d\d\.\d % longer since step/);
+      again += reported.filter(({ kind }) => kind === 'updated').length;
+    }
+    expect(again).toBeGreaterThan(0);
+  });
+
   it.each(seeds)('are none where they are as they were from the beginning on (seed %i)', (seed) => {
     expect(watch({ seed, steps: 3000, work: checkpoints(0, 200) }).incidents).toEqual([]);
   });

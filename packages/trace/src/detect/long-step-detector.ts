@@ -4,7 +4,8 @@
 //   tallies  |       |       |    |  |  |  now      of the delays so far: few of the beginning, more of late
 //            └────── before ──────┘└ after ┘        for each tally: do delays add more since?
 //
-// Many tallies are looked at again and again, so a difference must be as improbable as `alarm`. Which tally tells most is the onset.
+// Many tallies are looked at again and again, so a difference must be as improbable as `alarm`. Which tally tells most is the onset. The steps that first
+// show a rise are those in which delays happen to add most: it is told again when twice as many delays say otherwise.
 //
 // Invariant: memory is bounded by `detectLimits`. A detector restored from `state()` continues unchanged.
 
@@ -27,12 +28,14 @@ const judgeEvery = 32;
 const [sideStepsMin, delaysMin] = [96, 4] as const;
 /** A tally goes when those beside it are closer together than this share of their age. */
 const closeShare = 0.2;
+/** A rise is told again, after twice as many delays, when what they add differs by this share from what was told. */
+const refinedShare = 0.2;
 /** It is over when delays add at most this share of what they added more, over so many of their gaps, and that is so many deviations less. */
 const [leftShare, leftGaps, leftDeviations] = [0.25, 6, 4] as const;
 
-/** Long steps add more to the time than before. */
+/** Long steps add more to the time than before; `long_steps_refined`: the same rise again, from all delays since its onset. */
 export interface LongStepsRise {
-  readonly kind: 'long_steps';
+  readonly kind: 'long_steps' | 'long_steps_refined';
   readonly step: number;
   readonly onsetStep: number;
   /** Mean of all steps, in the unit of the series. */
@@ -68,6 +71,8 @@ interface Risen {
   readonly after: LongSteps;
   readonly found: number;
   readonly onsetStep: number;
+  /** To tell it again: delays before its onset, the tally at it, and what was told that delays add. Absent in states of older services. */
+  readonly refines?: { readonly before: LongSteps; readonly from: Tally; readonly told: number };
 }
 
 /** In JSON's types. */
@@ -120,7 +125,8 @@ export class LongStepDetector {
     if (--this.#untilJudged > 0 || this.#counter.open > 0) return undefined;
     this.#untilJudged = judgeEvery;
     const now = this.#counter.tally;
-    const found = this.#risen === undefined ? this.#rise(step, now) : this.#over(step, now, this.#risen);
+    const risen = this.#risen;
+    const found = risen === undefined ? this.#rise(step, now) : (this.#over(step, now, risen) ?? this.#refined(step, now, risen));
     if (found?.kind === 'long_steps_over') this.#begin();
     else this.#remember({ ...now, step: step + 1, next: -1 });
     return found;
@@ -183,17 +189,29 @@ export class LongStepDetector {
     }
     if (most === undefined || !isClear) return undefined;
     const { from, before, after } = most;
+    // The tally counts steps since the detector began; numbers of steps may have holes.
+    const onsetStep = from.step + Math.max(0, from.next - from.steps - 1);
+    const refines = { before, from: { ...from }, told: addedBy(after) };
+    this.#risen = { before: addedBy(before), after, found: now.steps, onsetStep, refines };
+    return { kind: 'long_steps', step, onsetStep, ...this.#numbers(before, after, from, now) };
+  }
+
+  #refined(step: number, now: DelayTally, risen: Risen): LongStepsRise | undefined {
+    const { refines, onsetStep } = risen;
+    if (refines === undefined || now.count - refines.from.count < 2 * risen.after.count) return undefined;
+    const { before, from } = refines;
+    const after = delaysBetween(from, from.next, now);
+    const isTold = Math.abs(addedBy(after) - refines.told) <= refinedShare * refines.told;
+    this.#risen = { ...risen, after, refines: { ...refines, told: isTold ? refines.told : addedBy(after) } };
+    return isTold ? undefined : { kind: 'long_steps_refined', step, onsetStep, ...this.#numbers(before, after, from, now) };
+  }
+
+  #numbers(before: LongSteps, after: LongSteps, from: Tally, now: DelayTally): Omit<LongStepsRise, 'kind' | 'step' | 'onsetStep'> {
     const { change, error, degrees } = differenceOf(before, after);
     const within = studentQuantile(interval95, degrees) * error;
     const [addedBefore, addedAfter] = [addedBy(before), addedBy(after)];
     const every = Math.max(1, Math.round((now.last - from.next) / (after.count - 1)));
-    // The tally counts steps since the detector began; numbers of steps may have holes.
-    const onsetStep = from.step + Math.max(0, from.next - from.steps - 1);
-    this.#risen = { before: addedBefore, after, found: now.steps, onsetStep };
     return {
-      kind: 'long_steps',
-      step,
-      onsetStep,
       before: this.#usual * (1 + addedBefore),
       after: this.#usual * (1 + addedAfter),
       change: Math.expm1(change),
