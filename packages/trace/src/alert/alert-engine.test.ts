@@ -465,7 +465,7 @@ describe('a hang', () => {
     job.wait(65_000);
     expect(job.kinds()).toEqual(['fired hang']);
     expect(job.last().summary).toMatch(/^ranks 0, 1 are inside of all_reduce 7 of group dp for 6\d\.\d s; rank 2 never entered it$/);
-    const text = 'ranks 0, 1 are in backward of step 100; rank 2 is in data of step 100; rank 3 is in optimizer of step 100';
+    const text = 'rank 2 is in data of step 100; rank 3 is in optimizer of step 100; ranks 0, 1 are in backward of step 100';
     expect(job.last()).toMatchObject({ ranks: [2], hint: { ranks: [2], phase: 'data', stated: { kind: 'hang', text } } });
     // A report from an earlier life of the rank comes late.
     job.engine.isIn(0, '0000', { step: 3 });

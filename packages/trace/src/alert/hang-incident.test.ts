@@ -193,13 +193,13 @@ describe('a hang', () => {
       'a later phase',
       (job: Job) => job.isIn(1, 'optimizer'),
       [],
-      'ranks 0, 2, 3 are in backward of step 50; rank 1 is in optimizer of step 50',
+      'rank 1 is in optimizer of step 50; ranks 0, 2, 3 are in backward of step 50',
     ],
     [
       'a phase that no step had',
       (job: Job) => job.isIn(1, 'recover'),
       [],
-      'ranks 0, 2, 3 are in backward of step 50; rank 1 is in recover of step 50',
+      'rank 1 is in recover of step 50; ranks 0, 2, 3 are in backward of step 50',
     ],
     [
       'two groups',
@@ -214,7 +214,7 @@ describe('a hang', () => {
     job.wait(20 * second);
     expect(job.last).toMatchObject({ rule: 'hang', severity: 'warning', ranks: named, step: 49 });
     expect(job.last.summary.includes('rank 1 did not come as far as the others')).toBe(named.length > 0);
-    expect(job.last.hint?.stated?.text.split('; ').sort()).toEqual(text.split('; ').sort());
+    expect(job.last.hint?.stated?.text).toBe(text);
   });
 
   it('in sends and receives names who waits in none', () => {

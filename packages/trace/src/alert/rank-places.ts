@@ -27,7 +27,7 @@ export class RankPlaces {
     return this.#places.get(rank)?.phase;
   }
 
-  /** `rank 2 is in forward of step 300`: groups ranks at one place, the least advanced first. `verbs`: for one rank, for several. */
+  /** `rank 2 is in forward of step 300`: groups ranks at one place, the first step first, and of one step the fewest ranks. `verbs`: for one rank, for several. */
   texts(ranks: Iterable<number>, verbs: readonly [string, string]): string[] {
     const groups = new Map<string, { readonly step: number; readonly ranks: number[] }>();
     for (const rank of ranks) {
@@ -39,8 +39,11 @@ export class RankPlaces {
       if (group === undefined) groups.set(where, { step: place.step, ranks: [rank] });
       else group.ranks.push(rank);
     }
-    const sorted = [...groups].sort(([, a], [, b]) => a.step - b.step).slice(0, limits.alertPlacesNamedMax);
-    return sorted.map(([where, { ranks }]) => `${ranksText(ranks.sort((a, b) => a - b))} ${verbs[ranks.length === 1 ? 0 : 1]} ${where}`);
+    for (const group of groups.values()) group.ranks.sort((a, b) => a - b);
+    const sorted = [...groups]
+      .sort(([, a], [, b]) => a.step - b.step || a.ranks.length - b.ranks.length || (a.ranks[0] as number) - (b.ranks[0] as number))
+      .slice(0, limits.alertPlacesNamedMax);
+    return sorted.map(([where, group]) => `${ranksText(group.ranks)} ${verbs[group.ranks.length === 1 ? 0 : 1]} ${where}`);
   }
 
   /**
