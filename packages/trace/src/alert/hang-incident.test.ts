@@ -46,7 +46,9 @@ class Job {
       this.nowMs += this.#stepMs;
       for (const rank of ranks) {
         this.hear(rank);
-        const phases = new Map(['data', 'forward', 'backward', 'optimizer'].map((name) => [name, (this.#stepMs * 1e6) / 4] as const));
+        const phases = new Map(
+          ['data', 'recv', 'forward', 'backward', 'optimizer'].map((name) => [name, (this.#stepMs * 1e6) / 5] as const),
+        );
         this.engine.step(rank, { step: this.#step, length: this.#stepMs * 1e6, overhead: 0, phases, context: 0 });
       }
       this.#take(this.engine.changes(began + this.nowMs));
@@ -201,6 +203,7 @@ describe('a hang', () => {
       [],
       'rank 1 is in recover of step 50; ranks 0, 2, 3 are in backward of step 50',
     ],
+    ['a wait', (job: Job) => job.isIn(1, 'recv'), [], 'rank 1 is in recv of step 50; ranks 0, 2, 3 are in backward of step 50'],
     [
       'two groups',
       (job: Job) => job.isIn(1, 'data').isIn(2, 'data'),

@@ -254,10 +254,10 @@ export class HangIncident {
     // The steps of an earlier life say nothing of how far a rank came in this one.
     const others = going.filter((rank) => !restarted.includes(rank));
     const first = Math.min(...others.map(lastStepOf));
-    const inStep = first < furthest ? [] : this.#places.behind(others, [...facts.lastPhases.keys()]);
+    const working = first < furthest || restarted.length > 0 ? [] : this.#places.working(others, this.#roles);
+    const inStep = working.length > 0 ? [] : this.#places.behind(others, [...facts.lastPhases.keys()], this.#roles);
     const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : inStep;
     const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
-    const working = behind.length > 0 || restarted.length > 0 ? [] : this.#places.working(others, this.#roles);
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
     const who = [
       ...(restarted.length > 0 ? [`; ${others.length === 0 ? 'all ranks' : ranksText(restarted)} restarted since then`] : []),

@@ -47,20 +47,25 @@ export class RankPlaces {
   }
 
   /**
-   * The ranks that did not come as far as the others within a step, by the order of its phases: they are less than half, and all places are known.
-   * `phases`: those of a step in order.
+   * The ranks that did not come as far as the others within a step, by the order of its phases: they wait for nobody, are less than half, and all places
+   * are known. `phases`: those of a step in order; stages of a pipeline have other ones each.
    */
-  behind(ranks: readonly number[], phases: readonly string[]): number[] {
+  behind(ranks: readonly number[], phases: readonly string[], roles: Pick<PhaseRoles, 'of'>): number[] {
     const places = ranks.map((rank) => ({ rank, at: placeIn(this.#places.get(rank), phases) }));
     const first = Math.min(...places.map(({ at }) => at));
     const behind = places.flatMap(({ rank, at }) => (at === first ? [rank] : []));
-    return Number.isFinite(first) && 2 * behind.length < ranks.length ? behind : [];
+    const isKnown = Number.isFinite(first) && 2 * behind.length < ranks.length;
+    return isKnown && !behind.some((rank) => this.#waits(rank, roles)) ? behind : [];
   }
 
   /** The ranks that are in no phase of waiting, where all others are in one: they are less than half, and all places are known. */
   working(ranks: readonly number[], roles: Pick<PhaseRoles, 'of'>): number[] {
-    const working = ranks.filter((rank) => !isWaitingRole(roles.of(this.#places.get(rank)?.phase ?? '')));
+    const working = ranks.filter((rank) => !this.#waits(rank, roles));
     return ranks.every((rank) => this.has(rank)) && 2 * working.length < ranks.length ? working : [];
+  }
+
+  #waits(rank: number, roles: Pick<PhaseRoles, 'of'>): boolean {
+    return isWaitingRole(roles.of(this.phaseOf(rank) ?? ''));
   }
 
   /** Blame for a stop: `ranks`, in the phase of the least advanced one. Null if nothing is known. */

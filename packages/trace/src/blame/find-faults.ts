@@ -105,6 +105,7 @@ export function* findFaults(
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
     const evidence = [...suspect.evidence, ...inEach, ...waitsForCpu(window.ranks, ranks), ...hidden];
+    // Ranks that take turns are not to blame.
     const numbers = (kind === 'rotating_imbalance' ? [] : ranks).map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
     const about = { kind, ranks: numbers, phase: window.phases[phase], mayBeScheduling };
     faults.push({ ...about, cost, gain, atMedian, stretch, affected: steps?.length, evidence });
@@ -197,7 +198,8 @@ function turnsSuspect(window: BlameWindow, own: OwnWork, turns: readonly Sometim
     `ranks take turns in working ${longer} longer in ${window.phases[phase]} than their peers: ${[...who, ...rest].join(', ')}`,
   ];
   const excess = suspects.reduce((sum, suspect) => sum + suspect.excess, 0);
-  const factor: Suspect['factor'] = (rank, step, at) => suspects.reduce((mended, of) => mended * of.factor(rank, step, at), 1);
+  const byRank = new Map(suspects.map((suspect, at) => [ranks[at], suspect]));
+  const factor: Suspect['factor'] = (rank, step, at) => byRank.get(rank)?.factor(rank, step, at) ?? 1;
   return {
     ...{ kind: 'rotating_imbalance', ranks, phase, excess, factor, steps, stretch: stretchOf(window, steps) },
     mayBeScheduling: isBusy,
