@@ -17,6 +17,7 @@ const steps = 400;
 const eventsPerStep = 6;
 let directory: string;
 let service: StartedCommand | undefined;
+const started: StartedCommand[] = [];
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'ranktrace-python-'));
@@ -25,6 +26,8 @@ afterEach(async () => {
   service?.child.kill('SIGKILL');
   await service?.ended;
   service = undefined;
+  // Ranks of a test that failed may wait for ever.
+  for (const { child } of started.splice(0)) child.kill('SIGKILL');
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -50,11 +53,9 @@ function startRank(
     STEPS: `${steps}`,
     ...environment,
   };
-  return startProgram(process.env.PYTHON_BIN ?? 'python3', line, {
-    cwd: repository,
-    env,
-    ownGroup: false,
-  });
+  const command = startProgram(process.env.PYTHON_BIN ?? 'python3', line, { cwd: repository, env, ownGroup: false });
+  started.push(command);
+  return command;
 }
 
 async function serve(port: number, ...options: readonly string[]): Promise<void> {
