@@ -77,7 +77,7 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
     return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
   }
 
-  /** Of any rank; Infinity until all are read to their end. */
+  /** The last step that any rank reports; Infinity until all ranks are read to their end. */
   get lastStep(): number {
     const lasts = this.timeline.processes.map(({ isBeingRead, steps }) =>
       isBeingRead ? Number.POSITIVE_INFINITY : (steps.range?.[1] ?? -1),

@@ -166,7 +166,7 @@ export class LongStepIncident {
     this.#report('fired', this.#alert);
   }
 
-  /** Who it is, and in which phase, stays what the steps showed that fired it: of later ones only the last are kept. */
+  /** Corrects the numbers. Ranks and phase stay those of the steps that fired the alert: only the last excesses are kept. */
   #refine(found: LongStepsRise): void {
     const alert = this.#alert;
     if (alert?.onsetStep !== found.onsetStep) return;

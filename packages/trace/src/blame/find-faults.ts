@@ -120,7 +120,7 @@ export function* findFaults(
   return { faults: both, mended: even.newLength, mendedStep: mendedStep - rotation.cost };
 }
 
-/** What rotates without a pattern, beside what rotates with one. */
+/** Adds the rotation without a pattern to ranks that take turns: both are one fault. */
 function withMore(turns: Fault, { cost, evidence }: Fault): Fault {
   const about = { cost: turns.cost + cost, gain: turns.gain + cost, atMedian: turns.atMedian - cost };
   return { ...turns, ...about, stretch: undefined, affected: undefined, evidence: [...turns.evidence, ...evidence] };
@@ -164,7 +164,7 @@ function sometimesSuspect(window: BlameWindow, own: OwnWork, slow: SometimesSlow
   };
 }
 
-/** Of its peers in a phase at least this share of the ranks take turns … */
+/** Ranks take turns in a phase if they are at least this share of their peers … */
 const turnsShareMin = 0.75;
 /** … and the longest excess of one is at most so many times the shortest. */
 const turnsApartMax = 2;

@@ -172,7 +172,7 @@ function joined(layers: readonly Layer[]): Layer[] {
   return [...byCause.values()];
 }
 
-/** What a step costs, by layer. Where the ranks' steps are not that much longer, the others wait for the last layer in the next step. */
+/** The cost of a step by layer. Where the ranks' steps are not that much longer, the others wait for the last layer in the next step. */
 function costsOf(lengths: readonly number[], cost: number): number[] {
   const sum = lengths.reduce((total, length) => total + length, 0);
   if (cost >= sum) return lengths.map((length) => (cost * length) / sum);
@@ -184,7 +184,7 @@ function costsOf(lengths: readonly number[], cost: number): number[] {
 const sumOf = (lengths: Float64Array): number => lengths.reduce((sum, length) => sum + length, 0);
 const placesFrom = (totals: readonly number[], least: number): number[] =>
   totals.flatMap((total, place) => (total >= least ? [place] : []));
-/** Of an even number the lower one in the middle: what at least half of them have. */
+/** The lower median: at least half of the values are as large. */
 const lowMedian = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 /**
