@@ -1,4 +1,5 @@
-// Ranks that wait for another one: a hang, a killed rank, or the end of a job. The test sets the time.
+// Ranks that wait for another one: a hang, a killed rank, or the end of a job. The test sets the time. Long, for one job
+// plays all of it: what ranks announce, Flight Recorder, NCCL, and their places.
 
 import type { CollectiveReport } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';

@@ -13,7 +13,7 @@
 //
 // Invariant: causes are named only where together they account for half of what a step is longer, and each for a tenth.
 
-import { isWaitingRole, otherPhase, type PhaseRole } from '@ranktrace/protocol';
+import { isWaitingRole, lowerMedian, otherPhase, type PhaseRole } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { median } from '../model/robust.ts';
@@ -149,7 +149,7 @@ function layersOf(more: readonly Float64Array[]): Layer[] {
     const others = more.filter((_, rank) => !isMost && !found.includes(rank));
     const beyond = (more[0] as Float64Array).map((_, phase) => {
       const [own, theirs] = [found.map((rank) => more[rank] as Float64Array), others].map((of) => {
-        return lowMedian(of.map((by) => by[phase] as number));
+        return lowerMedian(of.map((by) => by[phase] as number)) ?? 0;
       });
       return (own as number) - (theirs as number);
     });
@@ -184,8 +184,6 @@ function costsOf(lengths: readonly number[], cost: number): number[] {
 const sumOf = (lengths: Float64Array): number => lengths.reduce((sum, length) => sum + length, 0);
 const placesFrom = (totals: readonly number[], least: number): number[] =>
   totals.flatMap((total, place) => (total >= least ? [place] : []));
-/** The lower median: at least half of the values are as large. */
-const lowMedian = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 /**
  * All ranks are longer by as much: those alone in a phase work in it, and most of the others wait for them in another one. All of them in one phase work there.
