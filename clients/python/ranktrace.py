@@ -446,7 +446,7 @@ class Profile:
             return self
         _running = self
         self._step_thread = _thread_of(self)
-        _handle_ends(self)
+        _handle_ends(self, self._sender.wake)
         self._sender.start()
         return self
 
@@ -477,6 +477,8 @@ class Profile:
         if sender:
             atexit.unregister(self.stop)
             sender.stop(self._options.exit_deadline_ms / 1000)
+            if _let_end():
+                sender.close()
 
     def __enter__(self):
         return self.start()
@@ -656,24 +658,90 @@ def _reason(error):
 # ---- Ends of the process -----------------------------------------------------------------------------------------------------------------------
 
 
-def _handle_ends(profile):
-    """The last batches go out at the end of the program, and before SIGTERM or SIGHUP ends it where the program handles neither."""
+_END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_STUCK_NS = 500_000_000  # a main thread that does not handle a signal for so long is in C code
+_getsignal, _set_signal = signal.getsignal, signal.signal
+_is_prepared = False  # for forks and signals, once a process
+_wake = -1  # what signals are written to, if that is ours
+
+
+def _handle_ends(profile, wake):
+    """The last batches go out at the end of the program, and before SIGTERM or SIGHUP ends it where the program handles neither.
+
+    Python runs a handler only once its main thread leaves C code, such as a collective that never ends. The signal's number arrives in `wake`
+    at once, and the thread that reads it ends the process then. The program sees no handler that it did not set.
+    """
+    global _is_prepared, _wake
     atexit.register(profile.stop)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forget)
+    if not _is_prepared:
+        _is_prepared = True
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forget)
+        signal.getsignal = functools.wraps(_getsignal)(lambda signalnum: _hidden(_getsignal(signalnum)))
+        signal.signal = functools.wraps(_set_signal)(_set_beside)
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is None or signal.getsignal(number) is not signal.SIG_DFL:
-            continue
+    for number in _END_SIGNALS:
+        if _getsignal(number) is signal.SIG_DFL:
+            _set_signal(number, _end_by)
+    try:
+        before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        if before in (-1, _wake):
+            _wake = wake
+        else:
+            signal.set_wakeup_fd(before)
+    except (OSError, ValueError):
+        pass
 
-        def end(received, _frame):
-            profile.stop()
-            signal.signal(received, signal.SIG_DFL)
-            os.kill(os.getpid(), received)
 
-        signal.signal(number, end)
+def _let_end():
+    """Signals end the process by themselves again. Returns whether none is written to us any more."""
+    global _wake
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    for number in _END_SIGNALS:
+        if _getsignal(number) is _end_by:
+            _set_signal(number, signal.SIG_DFL)
+    try:
+        before = signal.set_wakeup_fd(-1)
+        if before not in (-1, _wake):
+            signal.set_wakeup_fd(before)
+        _wake = -1
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _hidden(handler):
+    return signal.SIG_DFL if handler is _end_by else handler
+
+
+def _set_beside(signalnum, handler):
+    """`signal.signal`: where a program asks for the default, the last batches still go out first."""
+    is_ours = handler == signal.SIG_DFL and signalnum in _END_SIGNALS and _running is not None
+    return _hidden(_set_signal(signalnum, _end_by if is_ours else handler))
+
+
+def _end_by(number, _frame=None):
+    profile = _running
+    if profile is not None:
+        profile.stop()
+    _set_signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _end_stuck_by(number):
+    """The same from another thread, which Python does not let change a handler."""
+    try:
+        import ctypes
+
+        change = ctypes.CDLL(None).signal
+        change.argtypes, change.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        change(number, None)
+        os.kill(os.getpid(), number)
+        time.sleep(1)
+    finally:
+        os._exit(128 + number)
 
 
 def _forget():
@@ -682,6 +750,7 @@ def _forget():
     profile, _running = _running, None
     _alone, _awaited, _awaiting = None, None, threading.Lock()
     _pending.clear()
+    _let_end()
     if profile is not None:
         profile._sender = False
         atexit.unregister(profile.stop)
@@ -2255,9 +2324,11 @@ class _Sender(threading.Thread):
         self._incarnation = f"by-{own}"[:32] if beside else own
         self._shipping = []  # processes that ship windows
         self._rows = _Rows(profile, self._incarnation, self._host, beside or os.getpid())
-        self._wake_read, self._wake_write = os.pipe()
+        # Wakes the thread: a zero, or the number of a signal.
+        self._wake_read, self.wake = os.pipe()
         os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self.wake, False)
+        self._ended_by = None  # a signal, and when it came
         wire = {"web-socket": _WebSocket, "nats": _Nats}.get(options.transport)
         self._wire = _Files(self._wake_read) if wire is None else wire(options, self._wake_read)
         self._is_file = wire is None
@@ -2298,6 +2369,8 @@ class _Sender(threading.Thread):
                 if self._deadline_ns is not None:
                     self._finish()
                     return
+                if self._ended_by is not None and _now() >= self._ended_by[1] + _STUCK_NS:
+                    self._end_stuck()
                 failures = 0
             except Exception as error:
                 failures += 1
@@ -2420,6 +2493,8 @@ class _Sender(threading.Thread):
             until = min(until, self._retry_ns)
         if self._deadline_ns is not None:
             until = min(until, self._deadline_ns)
+        if self._ended_by is not None:
+            until = min(until, self._ended_by[1] + _STUCK_NS)
         timeout = max(0.0, (until - now) / 1e9)
         if not self._is_up:
             select.select([self._wake_read], [], [], timeout)
@@ -2427,7 +2502,9 @@ class _Sender(threading.Thread):
             for at, message in self._wire.poll(timeout):
                 self._receive(at, message)
         try:
-            os.read(self._wake_read, 4096)
+            numbers = [number for number in os.read(self._wake_read, 4096) if number in _END_SIGNALS]
+            if numbers and self._ended_by is None:
+                self._ended_by = (numbers[0], _now())
         except BlockingIOError:
             pass
         self._let_go(_now() - self._wire.flush_ns)
@@ -2517,11 +2594,28 @@ class _Sender(threading.Thread):
 
     def _wake_up(self):
         try:
-            os.write(self._wake_write, b"!")
+            os.write(self.wake, b"\0")
         except OSError:
             pass
 
     # The end
+
+    def close(self):
+        """Once the thread has ended, and no signal is written here any more."""
+        if not self.is_alive():
+            os.close(self._wake_read)
+            os.close(self.wake)
+
+    def _end_stuck(self):
+        """Ends the process by the signal that its main thread does not handle, unless the program has a handler of its own by now."""
+        number, self._ended_by = self._ended_by[0], None
+        if _getsignal(number) is not _end_by:
+            return
+        self._deadline_ns = _now() + self._options.exit_deadline_ms * 1_000_000
+        try:
+            self._finish()
+        finally:
+            _end_stuck_by(number)
 
     def _finish(self):
         self._ship_windows()

@@ -1,0 +1,54 @@
+// A Python rank ends by a signal as it would without a recording, wherever its main thread is, and its last batches go out first.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { expect, onTestFinished, test } from 'vitest';
+import { repository } from './setup/ranktrace-command.ts';
+import { readRun } from './setup/trace-events.ts';
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly said: readonly string[];
+}
+
+/** A rank that gets SIGTERM, or another signal, when it is ready. */
+async function ended(folder: string, where: string, signal: NodeJS.Signals | undefined): Promise<Ended> {
+  const rank = spawn(process.env.PYTHON_BIN ?? 'python3', [join(repository, 'test/programs/ended_rank.py'), folder, where], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void rank.kill('SIGKILL'));
+  const said: string[] = [];
+  createInterface(rank.stdout).on('line', (line) => {
+    said.push(line);
+    if (line === 'ready' && signal !== undefined) rank.kill(signal);
+  });
+  const [code, by] = (await once(rank, 'close')) as [number | null, NodeJS.Signals | null];
+  return { code, signal: by, said };
+}
+
+test.each([
+  // Without a recording these end by the signal, too.
+  ['c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
+  ['c', 'SIGHUP', { code: null, signal: 'SIGHUP', said: ['ready'] }, 20],
+  ['python', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
+  ['handler-restored-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
+  ['stopped-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
+  // And these as the program says.
+  ['handler', 'SIGTERM', { code: 3, signal: null, said: ['ready', 'had <Handlers.SIG_DFL: 0>', 'has <function ha'] }, 20],
+  ['loop', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'asked'] }, 20],
+  ['ignored', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'alive'] }, 20],
+  // A signal of a forked child is not its parent's.
+  ['child', undefined, { code: 0, signal: null, said: ['ready', 'child 15'] }, 21],
+] as const)('%s, %s', async (where, signal, end, steps) => {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-ends-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  expect(await ended(folder, where, signal)).toEqual(end);
+  const { events, findings } = await readRun(join(folder, 'ended'), 'ended');
+  expect(findings).toEqual([]);
+  expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(steps);
+});
