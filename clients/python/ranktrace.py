@@ -27,6 +27,7 @@ import binascii
 import collections
 import functools
 import hashlib
+import itertools
 import json
 import operator
 import os
@@ -127,6 +128,7 @@ class _Options:
         self.creds = self._text("nats_creds")
         self.nkey = self._text("nats_nkey")
         self.inbox = self._text("nats_inbox_prefix") or f"ranktrace.v1.{self.run}.inbox.{self.rank}"
+        self.first_step = self._integer("first_step", 0, 0, _WHOLE_MAX - 1)
         self.phase_roles = self._roles()
         self.launch_directory = environ.get("RANKTRACE_LAUNCH_DIRECTORY")
         if self.given:
@@ -433,7 +435,7 @@ class Profile:
         if self._options.world_size > 1 and not self._options.is_run_named:
             _notice(f'no run name: this rank made up "{self._options.run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN')
         self._epoch = _now() if epoch is None else epoch
-        self._step = (0, self._epoch) if begins_step else None
+        self._step = (self._options.first_step, self._epoch) if begins_step else None
         for name, role in self._options.phase_roles.items():
             self.add_metadata(f"phase_role.{name}", role)
         self.add_metadata("ranktrace.client", f"python {__version__}")
@@ -452,13 +454,14 @@ class Profile:
 
     def _join(self, whole):
         """The program's own profile under `python -m ranktrace`: what it says is part of the recording of the whole program."""
-        other = [name for name in self._given if name != "phase_roles" and getattr(self._options, name, None) != getattr(whole._options, name, None)]
+        other = [name for name in self._given if name not in ("first_step", "phase_roles") and getattr(self._options, name, None) != getattr(whole._options, name, None)]
         if other:
             _notice(f"python -m ranktrace records this program already; of its profile() this is ignored: {', '.join(other)} (variables RANKTRACE_… set them)")
         self._into, self._sender = whole, False
         whole._counts_steps = True
-        if whole._step is None:
-            whole._step = (0, _now())
+        _begin_steps(whole)
+        if "first_step" in self._given:
+            whole._step = (self._options.first_step, whole._step[1])
         for name, role in self._options.phase_roles.items():
             self.add_metadata(f"phase_role.{name}", role)
         whole._facts.extend(self._facts)
@@ -2911,7 +2914,38 @@ def _hook_process_group():
 def _begin_steps(profile):
     """The first step of a program that was not changed begins with its first batch, not with the process: imports are no training."""
     if profile._step is None:
-        profile._step = (0, _now())
+        profile._step = (profile._options.first_step, _now())
+
+
+_STATES_MAX = 10_000
+
+
+def _resume_steps(profile, optimizer):
+    """Before the first step of an optimizer that goes on from a checkpoint: the steps go on from those that it has taken."""
+    if profile._counts_steps or profile._options.first_step > 0:
+        return
+    try:
+        taken = _steps_taken(optimizer)
+    except Exception as error:
+        _notice_once(f"how many steps the optimizer has taken is not known: {_reason(error)}")
+        return
+    if taken:
+        profile._step = (taken, profile._step[1])
+
+
+def _steps_taken(optimizer):
+    """As the optimizer's state counts them; 0 where it does not, as SGD. One value at most is read from a device, for that waits."""
+    import torch
+
+    taken = 0
+    for state in itertools.islice(optimizer.state.values(), _STATES_MAX):
+        step = state.get("step") if isinstance(state, dict) else None
+        if isinstance(step, torch.Tensor) and step.device.type != "cpu":
+            is_captured = step.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+            return taken if is_captured else max(taken, int(step.item()))
+        if step is not None:
+            taken = max(taken, int(step))
+    return taken if taken < _WHOLE_MAX else 0
 
 
 def _hook_optimizers():
@@ -2923,6 +2957,8 @@ def _hook_optimizers():
         if _recording() is None:
             return
         _begin_steps(_running)
+        if _optimizer_steps == 0:
+            _resume_steps(_running, optimizer)
         if any(callable(one) for one in (*args, *kwargs.values())):
             # A closure has the passes in it, as Lightning's: what follows them is the optimizer's own work.
             if getattr(_mark, "time", None) is None:
@@ -2968,6 +3004,8 @@ def _hook_grad_scaler(end):
         result = original(scaler, optimizer, *args, **kwargs)
         if taken == _optimizer_steps and _recording() is not None:
             _begin_steps(_running)
+            if taken == 0:
+                _resume_steps(_running, optimizer)
             end(optimizer)
         return result
 
@@ -3529,7 +3567,8 @@ def _lightning_callback():
             self._trained.begin(accumulate_grad_batches=trainer.accumulate_grad_batches)
 
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            step()
+            # Over all epochs, and before a checkpoint that the training went on from.
+            step(getattr(trainer.fit_loop, "total_batch_idx", None))
 
         def on_train_end(self, trainer, module):
             self._trained.end()
@@ -3556,7 +3595,8 @@ def _transformers_callback():
             )
 
         def on_step_end(self, args, state, control, **_):
-            step()
+            # It counts the step that ends, and those before a checkpoint that the training went on from.
+            step(state.global_step - 1)
 
         def on_log(self, args, state, control, logs=None, **_):
             for name, value in (logs or {}).items():

@@ -2,8 +2,10 @@
 //
 //   │ before: 64 steps │ onset … the step with which it was certain │
 //     levels ──────────────► blameOf ◄───────────────────── levels
+//
+// Soon after ranks were started again, the steps before are those of the lives before.
 
-import { type Alert, nanosPerMs, traceTime } from '@ranktrace/protocol';
+import { type Alert, isBeside, nanosPerMs, traceTime } from '@ranktrace/protocol';
 import {
   type BatchSource,
   lengthText,
@@ -16,7 +18,7 @@ import {
 } from '@ranktrace/trace';
 import type { EngineAlert } from '@ranktrace/trace/alert';
 import { type BlameChange, type BlameWindow, blameOf, blameOfWindow, StepBlameSink, slowOps } from '@ranktrace/trace/blame';
-import { stepsOf } from '../capture/step-windows.ts';
+import { lastStepOf, type StepRange, stepsOf } from '../capture/step-windows.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { readableSource, type StoredSource } from '../store/write-trace.ts';
@@ -33,8 +35,8 @@ export interface Explained {
   readonly place: AlertPlace | undefined;
 }
 
-/** One incarnation of a rank in the store. */
-type StoredLife = StoredSource & { readonly isLatest: boolean };
+/** One incarnation of a rank in the store; `life` counts those of the run, in order. */
+type StoredLife = StoredSource & { readonly life: number; readonly isLatest: boolean };
 
 /** Reads the steps around the onset of `alert`. Rejects with the signal's reason when it is aborted. */
 export async function explainAlert(alert: EngineAlert, stored: readonly StoredLife[], signal: AbortSignal): Promise<Explained> {
@@ -43,21 +45,52 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredLi
   const certain = Math.max(onsetStep, step ?? onsetStep);
   const ranges = rangesOf(alert, onsetStep, certain);
   const sources: StepsSource[] = [];
-  for (const source of stored.filter(({ isLatest }) => isLatest)) {
-    const found = await driveSteps(stepsOf(source, ranges), { signal });
-    if (found !== undefined) sources.push(withMetadata(found, readableSource(source, undefined)));
-  }
+  for (const source of stored.filter(({ isLatest }) => isLatest)) sources.push(...(await stepsIn(source, ranges, signal)));
   if (sources.length === 0) return { cause: causeOfHint(alert), place: undefined };
-  const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
   const places = new PlaceSink(onsetStep, certain);
-  await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
+  const cutting = await blameIn(sources, places, signal);
   const isOfUsual = alert.unit === 'ns' && alert.hint?.stated === undefined;
-  const cause = isOfUsual ? causeIn(await driveSteps(blame.cutting(), { signal }), alert, onsetStep) : causeOfHint(alert);
+  const cause = isOfUsual ? await causeIn(await driveSteps(cutting, { signal }), alert, onsetStep, stored, signal) : causeOfHint(alert);
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
+/** The batches of a life that have these steps, or none. */
+async function stepsIn(source: StoredLife, ranges: readonly StepRange[], signal: AbortSignal): Promise<StepsSource[]> {
+  const found = await driveSteps(stepsOf(source, ranges), { signal });
+  return found === undefined ? [] : [withMetadata(found, readableSource(source, undefined))];
+}
+
+async function blameIn(
+  sources: readonly StepsSource[],
+  beside: TraceSink | undefined,
+  signal: AbortSignal,
+): Promise<Generator<void, BlameWindow>> {
+  const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
+  await driveSteps(mergeSteps(sources, beside === undefined ? blame : teeSink(blame, beside)), { signal });
+  return blame.cutting();
+}
+
+/**
+ * The last steps of the lives before, whatever their numbers: a program may count from 0 again. Of ranks that were not started again, those before the
+ * onset.
+ */
+async function earlierSteps(stored: readonly StoredLife[], onsetStep: number, signal: AbortSignal): Promise<BlameWindow | undefined> {
+  const count = limits.alertBlameSteps;
+  const sources = new Map<number, StepsSource[]>();
+  const over = stored.filter(({ isLatest, incarnation }) => !isLatest && !isBeside(incarnation)).sort((a, b) => b.life - a.life);
+  for (const source of over) {
+    const last = sources.has(source.rank) ? -1 : await driveSteps(lastStepOf(source), { signal });
+    if (last >= 0) sources.set(source.rank, await stepsIn(source, [{ fromStep: Math.max(0, last + 1 - count), toStep: last }], signal));
+  }
+  if (sources.size === 0) return undefined;
+  const ranges = [{ fromStep: Math.max(0, onsetStep - count), toStep: onsetStep - 1 }];
+  for (const source of stored.filter(({ isLatest, rank }) => isLatest && !sources.has(rank)))
+    sources.set(source.rank, await stepsIn(source, ranges, signal));
+  return await driveSteps(await blameIn([...sources.values()].flat(), undefined, signal), { signal });
+}
+
 /** The steps before the onset, and the clearest ones after it: for a slow rise, the last ones. */
-function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { readonly fromStep: number; readonly toStep: number }[] {
+function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): StepRange[] {
   const count = limits.alertBlameSteps;
   const [fromStep, toStep] = [Math.max(0, onsetStep - count), Math.min(certain, onsetStep + count)];
   if (rule !== 'step_time_drift' || certain <= toStep) return [{ fromStep, toStep }];
@@ -67,8 +100,18 @@ function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { 
   ];
 }
 
-function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Alert['cause'] {
-  const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
+async function causeIn(
+  window: BlameWindow,
+  alert: EngineAlert,
+  onsetStep: number,
+  stored: readonly StoredLife[],
+  signal: AbortSignal,
+): Promise<Alert['cause']> {
+  let before: BlameWindow = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
+  if (before.steps.length < limits.alertBlameStepsMin) {
+    const earlier = await earlierSteps(stored, onsetStep, signal);
+    if (earlier !== undefined && earlier.steps.length > before.steps.length) before = earlier;
+  }
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
   // The task is to explain the alert's own change: these steps may show others besides.
   const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;

@@ -169,6 +169,29 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
   });
 });
 
+test.each([
+  ['the steps go on', slowFrom],
+  ['the steps count from 0 again', 0],
+])('ranks that are started again, of which one is slower then: it is named (%s)', async (_, first) => {
+  using directory = temporaryDirectory();
+  await using service = new Service(directory.path);
+  const stragglers = Array.from({ length: 400 }, (_, step) => ({ rank: 2, phase: 'forward' as const, ms: 8, step }));
+  await play(service, simulated({ steps: slowFrom }));
+  const lifeMs = 60_000;
+  const again = simulated({ steps: 400, stragglers }).map(({ header, strings, tables }): Batch => {
+    const { columns, length } = tables.steps;
+    for (let row = 0; row < length; row++) columns.step[row] = (columns.step[row] as number) + first;
+    for (let row = 0; row < tables.phases.length; row++) tables.phases.columns.step[row] = (tables.phases.columns.step[row] as number) + first;
+    const epoch = String(BigInt(header.epoch) + BigInt(lifeMs * 1e6));
+    return { header: { ...header, incarnation: `z${header.incarnation.slice(1)}`, epoch }, strings, tables };
+  });
+  service.nowMs = began + lifeMs;
+  await play(service, again);
+  const alert = service.reported.find(({ rule }) => rule === 'step_time');
+  expect(alert?.cause).toMatchObject({ kind: 'straggler', ranks: [2], phase: 'forward' });
+  expect((alert?.onsetStep ?? Number.NaN) - first).toBeLessThanOrEqual(32);
+});
+
 test('a cluster that does not change is silent', async () => {
   using directory = temporaryDirectory();
   await using service = new Service(directory.path);

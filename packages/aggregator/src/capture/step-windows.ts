@@ -85,6 +85,17 @@ export function* stepsOf(
   };
 }
 
+/** The last step that an incarnation ended, among its newest batches; −1 without one. Yields after every batch. */
+export function* lastStepOf(stored: StoredSource): Generator<undefined, number> {
+  const source = readableSource(stored, undefined);
+  for (let index = source.count - 1; index >= Math.max(0, source.count - limits.captureBatchesMax); index--) {
+    const steps = source.batch(index, ['steps'])?.tables.steps;
+    yield;
+    if (steps !== undefined && steps.length > 0) return (steps.columns.step as ArrayLike<number>)[steps.length - 1] as number;
+  }
+  return -1;
+}
+
 /** Index of the first batch whose watermark is after `time`, or of the last one. */
 function firstAfter(stored: StoredSource, time: RankTime): number {
   let [low, high] = [0, stored.count - 1];

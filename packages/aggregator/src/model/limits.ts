@@ -257,6 +257,8 @@ export const aggregatorLimits = {
   alertStateSaveMs: 30_000,
   /** Steps before an onset, and after it, that are read for an alert's cause. */
   alertBlameSteps: 64,
+  /** With fewer steps before the onset, the ranks were started again: the lives before are read, too. */
+  alertBlameStepsMin: 16,
   /** Time to find an alert's cause; then the alert goes out without it. */
   alertCauseMsMax: 20_000,
   /** Shortest stretch of the timeline that the link of an alert shows. */

@@ -294,6 +294,20 @@ describe('a detector', () => {
     expect(findings).toMatchObject([{ kind: 'regression', onsetStep: 1_200_000 }]);
   });
 
+  it('says an onset in the numbers that count now, where they went back as the job was started again', () => {
+    for (const onset of [1180, 1198, 1200, 1202, 1260]) {
+      for (const first of [0, 1100]) {
+        const detector = new SeriesDetector(plan);
+        const times = noisy(1, 2000, from(onset, 1.1));
+        const findings = times.flatMap((time, step) => detector.add(step < 1200 ? step : step - 1200 + first, time) ?? []);
+        const [found] = findings.filter((one) => one.kind === 'regression');
+        expect(findings).toEqual([found]);
+        expect(Math.abs((found?.onsetStep ?? Number.NaN) - (first + Math.max(0, onset - 1200)))).toBeLessThanOrEqual(16);
+        expect(found?.onsetStep).toBeLessThanOrEqual(found?.step ?? Number.NaN);
+      }
+    }
+  });
+
   it('begins anew when asked', () => {
     const detector = new SeriesDetector(plan);
     const times = noisy(1, 4000, from(1200, 1.1));

@@ -132,7 +132,8 @@ export class SeriesDetector {
   riseSince(onsetStep: number): number | undefined {
     const { scratch, options } = this.#plan;
     let at = this.#size;
-    while (at > 0 && this.#firstStepOf(this.#size - at + 1) >= onsetStep) at--;
+    const earlier = this.#size - this.#blocksInOrder();
+    while (at > earlier && this.#firstStepOf(this.#size - at + 1) >= onsetStep) at--;
     if (at < leastBefore || this.#size - at < leastBefore) return undefined;
     const before = medianOfRange(this.#values, Math.max(0, at - options.referenceBlocks), at, scratch);
     return Math.exp(medianOfRange(this.#values, at, this.#size, scratch)) - Math.exp(before);
@@ -579,13 +580,25 @@ export class SeriesDetector {
     this.#fresh = Math.min(this.#fresh, count);
   }
 
-  /** The first step of the block `back` blocks from the end: 1 is the last one. */
+  /**
+   * The first step of the block `back` blocks from the end: 1 is the last one. Numbers may go back, as in a job that was started again: an earlier block
+   * has that of the first one since, for its own would lie in the future.
+   */
   #firstStepOf(back: number): number {
     const { stepsAt } = this.#plan;
+    const before = Math.min(back, this.#blocksInOrder()) - 1;
     let step = this.#previousBlockStep;
-    const known = Math.min(back - 1, onsetBlocks);
+    const known = Math.min(before, onsetBlocks);
     for (let at = 0; at < known; at++) step -= this.#values[stepsAt - 1 - at] as number;
     const mean = (this.#previousBlockStep - step) / Math.max(1, known);
-    return Math.round(step - mean * (back - 1 - known));
+    return Math.max(0, Math.round(step - mean * (before - known)));
+  }
+
+  /** Number of the newest blocks since the numbers of steps went back, as far as that is known. */
+  #blocksInOrder(): number {
+    const { stepsAt } = this.#plan;
+    const known = Math.min(this.#size - 1, onsetBlocks);
+    for (let at = 0; at < known; at++) if ((this.#values[stepsAt - 1 - at] as number) < 0) return at + 1;
+    return this.#size;
   }
 }
