@@ -104,3 +104,41 @@ test.for(['lightning', 'transformers'])('the callback of %s: a step a step, its 
   // Lightning's logger is the program's; its passes are no part of the optimizer's span, whose closure they are.
   if (trainer === 'transformers') expect(stdout).toMatch(/COUNTER loss /);
 });
+
+/** Numbers of the steps that a rank recorded, in time. */
+async function numbersOf(name: string): Promise<number[]> {
+  const { events } = await readRun(join(directory, name, name), name);
+  const steps = events.filter(({ kind }) => kind === 'step').sort((a, b) => a.start - b.start);
+  return steps.map(({ step }) => step as number);
+}
+
+const from = (first: number, count: number): number[] => Array.from({ length: count }, (_, index) => first + index);
+
+test.for([
+  ['AdamW', undefined, 20],
+  // It counts no steps.
+  ['SGD', undefined, 0],
+  ['SGD', '20', 20],
+] as const)(
+  'a program that goes on from a checkpoint goes on with its steps: %s, RANKTRACE_FIRST_STEP %s',
+  async ([optimizer, first, wanted], context) => {
+    const python = pythonWith(context, 'torch');
+    const name = `resumed-${optimizer}-${first ?? 'none'}`;
+    const environment = { STEPS: '20', OPTIMIZER: optimizer, CHECKPOINT: join(directory, `${name}.pt`) };
+    run(python, ['-m', 'ranktrace', program('resumed_rank.py')], `${name}-0`, environment);
+    expect(await numbersOf(`${name}-0`)).toEqual(from(0, 20));
+    const given: Record<string, string> = first === undefined ? {} : { RANKTRACE_FIRST_STEP: first };
+    run(python, ['-m', 'ranktrace', program('resumed_rank.py')], `${name}-1`, { ...environment, ...given });
+    expect(await numbersOf(`${name}-1`)).toEqual(from(wanted, 20));
+  },
+);
+
+test.for(['lightning', 'transformers'])('so do those of %s', async (trainer, context) => {
+  const python = pythonWith(context, trainer);
+  const folder = mkdtempSync(join(directory, 'checkpoints-'));
+  for (const [index, first] of [0, 20].entries()) {
+    const name = `${trainer}-resumed-${index}`;
+    run(python, ['-I', program('trainer_rank.py')], name, { STEPS: '20', TRAINER: trainer, CHECKPOINTS: folder });
+    expect(await numbersOf(name)).toEqual(from(first, 20));
+  }
+});

@@ -128,7 +128,7 @@ class _Options:
         self.creds = self._text("nats_creds")
         self.nkey = self._text("nats_nkey")
         self.inbox = self._text("nats_inbox_prefix") or f"ranktrace.v1.{self.run}.inbox.{self.rank}"
-        self.first_step = self._integer("first_step", 0, 0, _WHOLE_MAX - 1)
+        self.first_step = self._integer("first_step", 0, 0, _WHOLE_MAX // 2)
         self.phase_roles = self._roles()
         self.launch_directory = environ.get("RANKTRACE_LAUNCH_DIRECTORY")
         if self.given:
@@ -407,6 +407,7 @@ class Profile:
         self._facts = collections.deque()
         self._windows = collections.deque()  # files of torch.profiler to ship
         self._given = options
+        self._first_step = self._options.first_step
         self._step = None  # number and start of the step that runs; None before the first
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
@@ -435,7 +436,7 @@ class Profile:
         if self._options.world_size > 1 and not self._options.is_run_named:
             _notice(f'no run name: this rank made up "{self._options.run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN')
         self._epoch = _now() if epoch is None else epoch
-        self._step = (self._options.first_step, self._epoch) if begins_step else None
+        self._step = (self._first_step, self._epoch) if begins_step else None
         for name, role in self._options.phase_roles.items():
             self.add_metadata(f"phase_role.{name}", role)
         self.add_metadata("ranktrace.client", f"python {__version__}")
@@ -459,9 +460,8 @@ class Profile:
             _notice(f"python -m ranktrace records this program already; of its profile() this is ignored: {', '.join(other)} (variables RANKTRACE_… set them)")
         self._into, self._sender = whole, False
         whole._counts_steps = True
+        whole._go_on_from(self._first_step)
         _begin_steps(whole)
-        if "first_step" in self._given:
-            whole._step = (self._options.first_step, whole._step[1])
         for name, role in self._options.phase_roles.items():
             self.add_metadata(f"phase_role.{name}", role)
         whole._facts.extend(self._facts)
@@ -517,6 +517,12 @@ class Profile:
             events.append(one)
         else:
             self._dropped_events += 1
+
+    def _go_on_from(self, taken):
+        """The first step has this number, unless it has one already, or is over: the training goes on from a checkpoint."""
+        if self._first_step == 0 and (self._step is None or self._step[0] == 0):
+            self._first_step = taken
+            self._step = self._step and (taken, self._step[1])
 
     def _number_of(self, given, counted):
         number = _whole(given)
@@ -2914,23 +2920,20 @@ def _hook_process_group():
 def _begin_steps(profile):
     """The first step of a program that was not changed begins with its first batch, not with the process: imports are no training."""
     if profile._step is None:
-        profile._step = (profile._options.first_step, _now())
+        profile._step = (profile._first_step, _now())
 
 
 _STATES_MAX = 10_000
 
 
-def _resume_steps(profile, optimizer):
-    """Before the first step of an optimizer that goes on from a checkpoint: the steps go on from those that it has taken."""
-    if profile._counts_steps or profile._options.first_step > 0:
+def _go_on_from(profile, optimizer):
+    """Before the first step of an optimizer: of one that goes on from a checkpoint, the steps go on from those that it has taken."""
+    if profile._counts_steps:
         return
     try:
-        taken = _steps_taken(optimizer)
+        profile._go_on_from(_steps_taken(optimizer))
     except Exception as error:
         _notice_once(f"how many steps the optimizer has taken is not known: {_reason(error)}")
-        return
-    if taken:
-        profile._step = (taken, profile._step[1])
 
 
 def _steps_taken(optimizer):
@@ -2958,7 +2961,7 @@ def _hook_optimizers():
             return
         _begin_steps(_running)
         if _optimizer_steps == 0:
-            _resume_steps(_running, optimizer)
+            _go_on_from(_running, optimizer)
         if any(callable(one) for one in (*args, *kwargs.values())):
             # A closure has the passes in it, as Lightning's: what follows them is the optimizer's own work.
             if getattr(_mark, "time", None) is None:
@@ -3005,7 +3008,7 @@ def _hook_grad_scaler(end):
         if taken == _optimizer_steps and _recording() is not None:
             _begin_steps(_running)
             if taken == 0:
-                _resume_steps(_running, optimizer)
+                _go_on_from(_running, optimizer)
             end(optimizer)
         return result
 
@@ -3533,13 +3536,15 @@ class _Trained:
         self._options = options
         self._own = None
 
-    def begin(self, **facts):
+    def begin(self, taken, **facts):
+        """`taken`: steps that the training took before the checkpoint that it goes on from; None: not known."""
         if _recording() is None:
             self._own = Profile(**self._options).start(begins_step=False)
         instrument_torch()
         if _running is not None:
             # Not the optimizer's: a step of the trainer may have several, or none.
             _running._counts_steps = True
+            _running._go_on_from(_whole(taken) or 0)
             _running.context(**facts)
 
     def end(self):
@@ -3564,11 +3569,11 @@ def _lightning_callback():
             self._trained = _Trained(options)
 
         def on_train_start(self, trainer, module):
-            self._trained.begin(accumulate_grad_batches=trainer.accumulate_grad_batches)
+            last = getattr(trainer.fit_loop, "total_batch_idx", -1)  # over all epochs
+            self._trained.begin(last + 1, accumulate_grad_batches=trainer.accumulate_grad_batches)
 
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            # Over all epochs, and before a checkpoint that the training went on from.
-            step(getattr(trainer.fit_loop, "total_batch_idx", None))
+            step()
 
         def on_train_end(self, trainer, module):
             self._trained.end()
@@ -3590,13 +3595,13 @@ def _transformers_callback():
 
         def on_train_begin(self, args, state, control, **_):
             self._trained.begin(
+                state.global_step,
                 batch_size=args.per_device_train_batch_size * args.gradient_accumulation_steps,
                 gradient_accumulation_steps=args.gradient_accumulation_steps,
             )
 
         def on_step_end(self, args, state, control, **_):
-            # It counts the step that ends, and those before a checkpoint that the training went on from.
-            step(state.global_step - 1)
+            step()
 
         def on_log(self, args, state, control, logs=None, **_):
             for name, value in (logs or {}).items():

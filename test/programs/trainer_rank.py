@@ -1,4 +1,5 @@
-"""Trains STEPS batches with somebody's trainer (TRAINER: lightning or transformers), and ranktrace's callback for it."""
+"""Trains STEPS batches with somebody's trainer (TRAINER: lightning or transformers), and ranktrace's callback for it. Goes on from the checkpoint in
+CHECKPOINTS if there is one, with as many batches, and leaves one."""
 
 import os
 import sys
@@ -10,7 +11,8 @@ import torch
 
 steps = int(os.environ["STEPS"])
 torch.manual_seed(1)
-folder = tempfile.mkdtemp()
+folder = os.environ.get("CHECKPOINTS") or tempfile.mkdtemp()
+epochs = 2 if os.listdir(folder) else 1
 
 
 def with_lightning():
@@ -28,8 +30,11 @@ def with_lightning():
             return torch.optim.SGD(self.parameters(), lr=0.01)
 
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", devices=1, default_root_dir=folder, callbacks=[ranktrace.LightningCallback()], **quiet)
-    trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(4 * steps, 16), batch_size=4))
+    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", devices=1, default_root_dir=folder, callbacks=[ranktrace.LightningCallback()], **quiet)
+    checkpoint = os.path.join(folder, "last.ckpt")
+    loader = torch.utils.data.DataLoader(torch.randn(4 * steps, 16), batch_size=4)
+    trainer.fit(Module(), loader, ckpt_path=checkpoint if epochs == 2 else None)
+    trainer.save_checkpoint(checkpoint)
 
 
 def with_transformers():
@@ -45,9 +50,10 @@ def with_transformers():
 
     data = [{"x": row, "labels": row.sum()} for row in torch.randn(8 * steps, 16)]
     arguments = transformers.TrainingArguments(
-        folder, per_device_train_batch_size=4, gradient_accumulation_steps=2, num_train_epochs=1, logging_steps=5, report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True
+        folder, per_device_train_batch_size=4, gradient_accumulation_steps=2, num_train_epochs=epochs, logging_steps=5, report_to=[], save_strategy="epoch", use_cpu=True, disable_tqdm=True
     )
-    transformers.Trainer(Model(), arguments, train_dataset=data, callbacks=[ranktrace.TransformersCallback()]).train()
+    trainer = transformers.Trainer(Model(), arguments, train_dataset=data, callbacks=[ranktrace.TransformersCallback()])
+    trainer.train(resume_from_checkpoint=epochs == 2)
 
 
 {"lightning": with_lightning, "transformers": with_transformers}[os.environ["TRAINER"]]()

@@ -1,4 +1,5 @@
-// Alerts of runs that come in through ingest, batch by batch, as ranks send them; the batches set the time.
+// Alerts of runs that come in through ingest, batch by batch, as ranks send them; the batches set the time. Long, for all of them play into one
+// service, whose clock and outputs are set up here.
 
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -181,7 +182,8 @@ test.each([
   const again = simulated({ steps: 400, stragglers }).map(({ header, strings, tables }): Batch => {
     const { columns, length } = tables.steps;
     for (let row = 0; row < length; row++) columns.step[row] = (columns.step[row] as number) + first;
-    for (let row = 0; row < tables.phases.length; row++) tables.phases.columns.step[row] = (tables.phases.columns.step[row] as number) + first;
+    for (let row = 0; row < tables.phases.length; row++)
+      tables.phases.columns.step[row] = (tables.phases.columns.step[row] as number) + first;
     const epoch = String(BigInt(header.epoch) + BigInt(lifeMs * 1e6));
     return { header: { ...header, incarnation: `z${header.incarnation.slice(1)}`, epoch }, strings, tables };
   });

@@ -87,7 +87,9 @@ export interface ProfileOptions {
   readonly postProcessingTimeoutS?: number | undefined;
   readonly experimentalConfig?: ExperimentalConfig | undefined;
 
-  /** Steps kept in memory at full detail whatever the schedule says, to be pulled after a failure. Default 32; 0: none. */
+  /** Number of the first step, of a training that goes on from a checkpoint. Default 0. A schedule counts from this step. */
+  readonly firstStep?: number | undefined;
+  /** Steps kept in memory at full detail whatever the schedule says, to be pulled after a failure. Default 128; 0: none. */
   readonly flightRecorderSteps?: number | undefined;
   /** Bound of these steps and of results, bytes. Default 64 MiB. */
   readonly flightRecorderBytes?: number | undefined;
@@ -154,6 +156,7 @@ export interface ResolvedOptions {
   readonly postProcessingTimeoutS: number | undefined;
   readonly traceOnly: boolean;
   readonly fence: boolean;
+  readonly firstStep: number;
   readonly flightRecorderSteps: number;
   readonly flightRecorderBytes: number;
   readonly overheadBudget: number;
@@ -306,6 +309,7 @@ const rules = {
   postProcessingTimeoutS: { variable: 'RANKTRACE_POST_PROCESSING_TIMEOUT_S', ...number(0, limits.postProcessingSMax) },
   'experimentalConfig.traceOnly': { variable: 'RANKTRACE_TRACE_ONLY', ...flag },
   'experimentalConfig.fence': { variable: 'RANKTRACE_FENCE', ...flag },
+  firstStep: { variable: 'RANKTRACE_FIRST_STEP', ...integer(0, limits.firstStepMax) },
   flightRecorderSteps: { variable: 'RANKTRACE_FLIGHT_RECORDER_STEPS', ...integer(0, limits.flightRecorderStepsMax) },
   flightRecorderBytes: {
     variable: 'RANKTRACE_FLIGHT_RECORDER_BYTES',
@@ -441,6 +445,7 @@ export function resolveOptions(
     overheadBudget: read('overheadBudget', 0.005),
     phaseRoles: read<Readonly<Record<string, PhaseRole>>>('phaseRoles', {}),
     sampleIntervalMs: read('sampleIntervalMs', 1000),
+    firstStep: read('firstStep', 0),
     cudaVisibleDevices: environment.CUDA_VISIBLE_DEVICES,
     hasLocalRank: localChoice,
     launchDirectory: isSet(environment.RANKTRACE_LAUNCH_DIRECTORY) ? environment.RANKTRACE_LAUNCH_DIRECTORY : undefined,

@@ -321,7 +321,7 @@ export class ProcessProfile implements Profile {
       budget: options.overheadBudget,
       hasOps: () => hooks?.hasEngine === true,
     });
-    const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
+    const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`, options.firstStep);
     const link = new ShipperLink({ session, main: thread, options, pid: process.pid, signalWords }, () => recorder.close());
     const channel = openChannel(session, link);
     setEnvironmentData(channelName, session as never);
@@ -376,9 +376,10 @@ export class ProcessProfile implements Profile {
 
   #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl, hooks: TfjsHooks | undefined): ProfilerCycle {
     const { schedule: given, onTraceReady } = this.#options;
-    const { schedule: args, tensorboardDirectory } = options;
+    const { schedule: args, tensorboardDirectory, firstStep } = options;
     const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
     return new ProfilerCycle({
+      firstStep,
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
       prepareTrace: () => {
         control.active = true;
@@ -407,11 +408,8 @@ export class ProcessProfile implements Profile {
     this.#recording = undefined;
     if (accEvents || this.#cycles.length === 0) return;
     this.#cycles = [];
-    if (this.#warnedOfClearing) return;
+    if (!this.#warnedOfClearing) warn(clearing);
     this.#warnedOfClearing = true;
-    warn(
-      'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.',
-    );
   }
 
   #newTraceId(): string {
@@ -494,6 +492,8 @@ export class ProcessProfile implements Profile {
 /** Bits that a user sets on purpose and wants to see at any cost. */
 const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
 
+const clearing =
+  'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.';
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');

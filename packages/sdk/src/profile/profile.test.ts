@@ -76,6 +76,23 @@ describe('a schedule', () => {
     expect(prof.stepNum).toBe(10);
   });
 
+  test('counts from the first step of a training that goes on from a checkpoint', async () => {
+    const first = 2 ** 52 - 100;
+    const cycles: { step: number; names: string[] }[] = [];
+    const prof = start({
+      firstStep: first,
+      schedule: schedule({ wait: 1, warmup: 0, active: 1 }),
+      onTraceReady: (prof) => cycles.push({ step: prof.stepNum, names: names(prof) }),
+    });
+    expect(prof.stepNum).toBe(first);
+    train(prof, 0, 4);
+    expect(cycles).toEqual([1, 3].map((step) => ({ step: first + step + 1, names: ['ProfilerStep*', `work ${step}`, 'inner'] })));
+    await prof.stop();
+    expect(prof.stepNum).toBe(first + 4);
+    const { events } = await readRun(join(directory, 'out/test'), 'test');
+    expect(events.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([0, 1, 2, 3].map((step) => first + step));
+  });
+
   test('of one step records it and each after it on its own', async () => {
     const cycles: string[][] = [];
     const prof = start({

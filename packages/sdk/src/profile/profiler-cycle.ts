@@ -16,6 +16,8 @@ import { defaultSchedule, ProfilerAction, type Schedule } from '../model/schedul
 
 /** The calls that a cycle makes, in the training thread, one after the other. */
 export interface ProfilerCycleParts {
+  /** Number of the first step. The schedule counts from it. Default 0. */
+  readonly firstStep?: number;
   readonly schedule: Schedule;
   readonly prepareTrace: () => void;
   readonly startTrace: () => void;
@@ -69,7 +71,7 @@ const actionMap: Readonly<Record<ProfilerAction, readonly [Cell, Cell, Cell, Cel
 export class ProfilerCycle {
   readonly #parts: ProfilerCycleParts;
   readonly #reported = new Set<string>();
-  #stepNum = 0;
+  #steps = 0;
   /** Action of the running step; undefined before the first `start`. */
   #action: ProfilerAction | undefined;
   #running = false;
@@ -82,9 +84,9 @@ export class ProfilerCycle {
     this.#isSteady = parts.schedule === defaultSchedule;
   }
 
-  /** Steps counted, over all starts: the number of the running step. In `traceReady` the next one already runs, except at a stop. */
+  /** Number of the running step, over all starts. In `traceReady` the next one already runs, except at a stop. */
   get stepNum(): number {
-    return this.#stepNum;
+    return (this.#parts.firstStep ?? 0) + this.#steps;
   }
 
   /** The action of the running step; NONE before the first `start`. */
@@ -101,7 +103,7 @@ export class ProfilerCycle {
       throw new SdkError('already_running', 'Cannot start this profiler: it is started; stop it first');
     }
     const before = this.#action;
-    const action = before ?? this.#ask(this.#stepNum);
+    const action = before ?? this.#ask(this.#steps);
     this.#action = action;
     this.#running = true;
     try {
@@ -117,7 +119,7 @@ export class ProfilerCycle {
   step(): ProfilerAction {
     // The default schedule: each step is recorded as the one before.
     if (this.#isSteady && this.#running && this.#inside === undefined) {
-      this.#stepNum++;
+      this.#steps++;
       return ProfilerAction.RECORD;
     }
     if (!this.#running) return this.currentAction;
@@ -126,9 +128,9 @@ export class ProfilerCycle {
       return this.currentAction;
     }
     const before = this.currentAction;
-    const now = this.#askOrNone(this.#stepNum + 1);
+    const now = this.#askOrNone(this.#steps + 1);
     if (!this.#running) return before; // The schedule stopped us.
-    this.#stepNum++;
+    this.#steps++;
     this.#action = now;
     this.#transit(before, now, this.#attempt);
     return now;

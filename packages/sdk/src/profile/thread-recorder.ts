@@ -28,8 +28,8 @@ export function setThreadRecorder(recorder: Recorder | undefined): void {
   active = recorder;
 }
 
-/** Makes a recorder for this thread, and the description of the thread for the shipper. */
-export function createRecorder(session: Session, name: string): { recorder: Recorder; thread: AttachedThread } {
+/** Makes a recorder for this thread, whose first step has this number, and the description of the thread for the shipper. */
+export function createRecorder(session: Session, name: string, firstStep = 0): { recorder: Recorder; thread: AttachedThread } {
   const ring = createRing(session.ringBytes);
   const recorder = new Recorder({
     ring: new RingWriter(ring),
@@ -38,6 +38,7 @@ export function createRecorder(session: Session, name: string): { recorder: Reco
     // Ids are doubles: 2^13 threads of 2^40 spans each.
     idBase: (threadId % 8192) * 2 ** 40,
     detail: detailWord(session),
+    firstStep,
   });
   const origin = originOf(
     calibrateZero(() => performance.now(), process.hrtime.bigint),

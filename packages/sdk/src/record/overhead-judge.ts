@@ -35,7 +35,7 @@ export class OverheadJudge {
   reportSampled(): void {
     const { every, skipped } = this.#control;
     if (every === 1 && skipped === 0) return;
-    const steps = this.#recorder.stepNum;
+    const steps = this.#recorder.stepsEnded;
     this.#recorder.addMetadata(`${sampledKey}ops`, JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }));
   }
 

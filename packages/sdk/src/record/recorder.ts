@@ -39,6 +39,8 @@ export interface RecorderParts {
   readonly idBase: number;
   /** One word that all threads of the process share: bits of `detail`. Default: all bits, always. */
   readonly detail?: Int32Array;
+  /** Number of the first step. Default 0. */
+  readonly firstStep?: number;
 }
 
 /** A span between two calls of the program, `openScope` and `closeScope`. */
@@ -127,7 +129,8 @@ export class Recorder {
   #contextUsed = false;
   /** Open spans of this turn that lie on the stack, above the innermost context. */
   #depth = 0;
-  #step = 0;
+  readonly #firstStep: number;
+  #step: number;
   /** Begins, and ends, until the next one is measured. */
   #beginsUnmeasured = measuredEvery;
   #endsUnmeasured = measuredEvery;
@@ -145,7 +148,7 @@ export class Recorder {
   #burstEnd = -1;
   #burstTime = 0;
 
-  constructor({ ring, now, context, idBase, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
+  constructor({ ring, now, context, idBase, detail: word = new Int32Array([allDetail]), firstStep = 0 }: RecorderParts) {
     this.#detail = word;
     this.#ring = ring;
     this.#now = now;
@@ -153,6 +156,8 @@ export class Recorder {
     this.#context = context;
     this.#names = new NameTable(ring);
     this.#lastId = idBase;
+    this.#firstStep = firstStep;
+    this.#step = firstStep;
   }
 
   get on(): boolean {
@@ -162,6 +167,11 @@ export class Recorder {
   /** Number of the running step. */
   get stepNum(): number {
     return this.#step;
+  }
+
+  /** How many steps have ended. */
+  get stepsEnded(): number {
+    return this.#step - this.#firstStep;
   }
 
   /** Detail wanted right now: bits of `detail`. */
