@@ -8,6 +8,8 @@
 // A window is judged just before its first step is forgotten, so all ranks have reported it unless they are 128 steps apart. A fault as long
 // as a window fills at least half of one, and medians over steps decide: it is found wherever it was.
 //
+// Where ranks were started again, a window ends, too, and numbers of steps may go back.
+//
 // Memory: that of `StepBlameSink` and of `StepChanges`, and `blameEpisodesMax` episodes.
 
 import { nanosPerMs } from '@ranktrace/protocol';
@@ -97,7 +99,7 @@ export interface RunBlameOptions {
 
 export class RunBlameSink implements TraceSink {
   readonly #steps: StepBlameSink;
-  readonly #changes = new StepChanges();
+  #changes = new StepChanges();
   readonly #episodes: Episode[] = [];
   #judgedUpTo = Number.NEGATIVE_INFINITY;
   /** The last step checked for changes. */
@@ -113,7 +115,13 @@ export class RunBlameSink implements TraceSink {
   #last: { readonly numbers: readonly number[]; readonly blame: Blame } | undefined;
 
   constructor({ beginning, onStep, parts }: RunBlameOptions = {}) {
-    this.#steps = new StepBlameSink({ beginning, onForget: (held) => this.#pass(held), onStep, parts });
+    this.#steps = new StepBlameSink({
+      beginning,
+      onForget: (held) => this.#pass(held),
+      onRestart: (over) => this.#restart(over),
+      onStep,
+      parts,
+    });
   }
 
   begin(header: TraceHeader): void {
@@ -236,6 +244,19 @@ export class RunBlameSink implements TraceSink {
     this.#look(held.slice(0, half));
     if ((held[0] as number) <= this.#judgedUpTo) return;
     this.#judge(held.slice(0, this.#windowLength(held, half)));
+  }
+
+  /** Judges the rest of the lives that are over: the next ones may count the same steps. */
+  #restart(over: readonly number[]): void {
+    this.#look(over);
+    for (let left = over; ; ) {
+      left = left.filter((step) => step > this.#judgedUpTo);
+      if (left.length === 0) break;
+      this.#judge(left.slice(0, this.#windowLength(left, left.length)));
+    }
+    this.#changes = new StepChanges();
+    this.#judgedUpTo = Number.NEGATIVE_INFINITY;
+    this.#lookedUpTo = Number.NEGATIVE_INFINITY;
   }
 
   /** Looks for changes in complete steps. */

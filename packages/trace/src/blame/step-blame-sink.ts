@@ -7,9 +7,10 @@
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
-import { cpuWaitCounter, cpuWaitTimeCounter, isWaitingRole, loaderWorkersKey } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter, isBeside, isWaitingRole, loaderWorkersKey } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
+import { StretchQueue } from '../model/stretch-queue.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { type Blame, judgeWindow } from './blame.ts';
@@ -52,6 +53,8 @@ export interface StepBlameOptions {
   readonly beginning?: BlameLevels | undefined;
   /** Called with the numbers of all held steps, ascending, before the first of them is forgotten. */
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
+  /** Called with the numbers of the steps of lives that are over, ascending, before they are forgotten: the next steps may have them, too. */
+  readonly onRestart?: ((over: readonly number[]) => void) | undefined;
   /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
   readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
   /** Collectives of the same merge, which they get before the sink; default its own. */
@@ -69,6 +72,7 @@ const learningSteps = 2;
 export class StepBlameSink implements TraceSink {
   readonly #stepsMax: number;
   readonly #onForget: StepBlameOptions['onForget'];
+  readonly #onRestart: StepBlameOptions['onRestart'];
   readonly #onStep: StepBlameOptions['onStep'];
   #roles: PhaseRoles | undefined;
   readonly #parts: CollectiveParts;
@@ -82,6 +86,16 @@ export class StepBlameSink implements TraceSink {
   readonly #phases = new Map<string, { end: number; place: number; after: string | undefined }>();
   /** The first step with most phases, but for ranks' own first ones: a loop is entered in its midst. */
   #fullest = { names: [] as readonly string[], isFirst: true, end: Number.POSITIVE_INFINITY };
+  /** Steps of all ranks, in order of time. */
+  readonly #toKeep = new StretchQueue<{
+    readonly step: number;
+    readonly process: TraceProcess;
+    readonly raw: RawStep;
+    readonly isFirst: boolean;
+  }>(({ step, process, raw, isFirst }) => {
+    if (isFirst) this.#begin(process);
+    this.#keep(step, process.index, raw);
+  });
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
@@ -92,22 +106,25 @@ export class StepBlameSink implements TraceSink {
   #pieces = 0;
   #forgotten = 0;
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
+  #isRestarted = false;
   #beginning: BlameLevels | undefined;
   #header: TraceHeader | undefined;
   readonly #opNames = new OpNames();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onStep, parts }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onRestart, onStep, parts }: StepBlameOptions = {}) {
     this.#parts = parts ?? new CollectiveParts();
     this.#ownsParts = parts === undefined;
     this.#stepsMax = stepsMax;
     this.#beginning = beginning;
     this.#onForget = onForget;
+    this.#onRestart = onRestart;
     this.#onStep = onStep;
   }
 
   begin(header: TraceHeader): void {
     this.#header = header;
     this.#roles = phaseRolesOf(header.processes);
+    this.#toKeep.begin(header);
     if (this.#ownsParts) this.#parts.begin(header);
     for (const about of header.processes) {
       const process = {
@@ -149,10 +166,12 @@ export class StepBlameSink implements TraceSink {
 
   endStretch(): void {
     if (this.#ownsParts) this.#parts.endStretch();
+    this.#toKeep.endStretch();
   }
 
   end(): void {
     if (this.#ownsParts) this.#parts.end([]);
+    this.#toKeep.endStretch();
     this.#cutSteps = new Map();
   }
 
@@ -193,9 +212,12 @@ export class StepBlameSink implements TraceSink {
     const numbers = this.held;
     const last = numbers.filter((step) => step >= since);
     const window = yield* this.#cut(last);
-    const isLong = this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
+    // A life that has just begun warms up.
+    const isLong = this.#isRestarted
+      ? last.length >= warmUpSteps + baselineSteps
+      : this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
     if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
-    const before = this.#beginning;
+    const before = isLong ? this.#beginning : undefined;
     const now = before === undefined ? undefined : levelsOf(yield* this.#cut(last.slice(-baselineSteps)));
     yield;
     const missing = this.missingRanks;
@@ -240,7 +262,8 @@ export class StepBlameSink implements TraceSink {
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
     const end = start + length;
-    if (phases !== undefined) this.#learn(phases, end, process.steps === 0);
+    const isFirst = process.steps === 0;
+    if (phases !== undefined) this.#learn(phases, end, isFirst);
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
@@ -255,7 +278,7 @@ export class StepBlameSink implements TraceSink {
     process.exposed.stepLane = track ?? process.exposed.stepLane;
     const placed = spans.filter((span) => span.track === track);
     const isNear = gap >= 0 && gap < length;
-    this.#keep(step, process.about.index, {
+    const raw: RawStep = {
       start,
       length,
       gap: isNear ? gap : 0,
@@ -263,7 +286,8 @@ export class StepBlameSink implements TraceSink {
       placed,
       collectives,
       ops: process.ops.take(end, placed, this.#opNames),
-    });
+    };
+    this.#toKeep.add(end, { step, process: process.about, raw, isFirst });
   }
 
   #learn(phases: ReadonlyMap<string, number>, end: number, isFirst: boolean): void {
@@ -315,18 +339,41 @@ export class StepBlameSink implements TraceSink {
     while (this.#steps.size > 1 && (this.#steps.size > this.#stepsMax || this.#pieces > limits.blamePiecesMax)) this.#forgetOldest();
   }
 
+  /** The first step of a life: windows hold one life of each rank, and its numbers may go back. */
+  #begin(about: TraceProcess): void {
+    if (isBeside(about.incarnation)) return;
+    const lives = [...this.#processes.values()]
+      .map((one) => one.about)
+      .filter(({ rank, incarnation }) => rank === about.rank && !isBeside(incarnation));
+    const earlier = lives.filter(({ index }) => index !== about.index);
+    const over = earlier.length === 0 ? [] : this.held.filter((step) => earlier.some(({ index }) => this.#steps.get(step)?.has(index)));
+    if (over.length === 0) return;
+    this.#keepBeginning(over);
+    this.#onRestart?.(over);
+    for (const step of over) this.#forget(step);
+    this.#forgottenUpTo = Number.NEGATIVE_INFINITY;
+    this.#isRestarted = true;
+  }
+
+  /** Keeps the run's beginning as a baseline before it is forgotten. */
+  #keepBeginning(numbers: readonly number[]): void {
+    if (this.#beginning !== undefined || this.#forgotten > 0) return;
+    this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+  }
+
   #forgetOldest(): void {
     const numbers = this.held;
-    // Keep the run's beginning as a baseline before it is forgotten.
-    if (this.#beginning === undefined && this.#forgotten === 0) {
-      this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
-    }
+    this.#keepBeginning(numbers);
     this.#onForget?.(numbers);
     const oldest = numbers[0] as number;
-    for (const raw of this.#steps.get(oldest)?.values() ?? []) this.#pieces -= sizeOf(raw);
-    this.#steps.delete(oldest);
-    this.#forgotten++;
+    this.#forget(oldest);
     this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
+  }
+
+  #forget(step: number): void {
+    for (const raw of this.#steps.get(step)?.values() ?? []) this.#pieces -= sizeOf(raw);
+    this.#steps.delete(step);
+    this.#forgotten++;
   }
 
   *#cut(numbers: readonly number[]): Generator<void, BlameWindow> {
