@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { type Alert, type Batch, type BatchHeader, createEventTables, encodeBatch, rankTime, spanState } from '@ranktrace/protocol';
 import { type AlertRules, resolveAlertRules } from '@ranktrace/trace/alert';
-import { type ClusterOptions, ClusterSimulation, Random } from '@ranktrace/trace/simulate';
+import { type ClusterOptions, ClusterSimulation, inLaterLife, Random } from '@ranktrace/trace/simulate';
 import { describe, expect, test } from 'vitest';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
 import { makeHeader } from '../testing/make-batch.ts';
@@ -179,14 +179,9 @@ test.each([
   const stragglers = Array.from({ length: 400 }, (_, step) => ({ rank: 2, phase: 'forward' as const, ms: 8, step }));
   await play(service, simulated({ steps: slowFrom }));
   const lifeMs = 60_000;
-  const again = simulated({ steps: 400, stragglers }).map(({ header, strings, tables }): Batch => {
-    const { columns, length } = tables.steps;
-    for (let row = 0; row < length; row++) columns.step[row] = (columns.step[row] as number) + first;
-    for (let row = 0; row < tables.phases.length; row++)
-      tables.phases.columns.step[row] = (tables.phases.columns.step[row] as number) + first;
-    const epoch = String(BigInt(header.epoch) + BigInt(lifeMs * 1e6));
-    return { header: { ...header, incarnation: `z${header.incarnation.slice(1)}`, epoch }, strings, tables };
-  });
+  const again = simulated({ steps: 400, stragglers }).map((batch) =>
+    inLaterLife(batch, { incarnation: `z${batch.header.incarnation.slice(1)}`, seconds: lifeMs / 1000, firstStep: first }),
+  );
   service.nowMs = began + lifeMs;
   await play(service, again);
   const alert = service.reported.find(({ rule }) => rule === 'step_time');

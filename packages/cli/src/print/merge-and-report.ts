@@ -76,7 +76,7 @@ export async function mergeAndReport(
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
     const { totals, bytes } = written;
     const ofRun = summary.summary;
-    const findings = [...findCompleteness(begun, totals, ofRun.ranks), ...leftOut];
+    const findings = [...findCompleteness(begun, totals, ofRun), ...leftOut];
     return { header: begun, totals, bytes, summary: ofRun, findings };
   } finally {
     progress.stop();

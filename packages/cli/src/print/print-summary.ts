@@ -144,6 +144,6 @@ function findingLines(findings: readonly Finding[], judged: Judged, ranks: numbe
     return [`${kind}: ${printable(text)} (to do: ${printable(remedy)})`, ...alertLines(finding, alerts).map((line) => `  ${line}`)];
   });
   if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
-  if (missing.length === 0) slow.push('nothing was lost');
-  return ['findings:', ...[...slow, ...missing].map((line) => `  ${line}`)].join('\n');
+  const whole = findings.every(({ kind }) => kind === 'restarted') ? ['nothing was lost'] : [];
+  return ['findings:', ...[...slow, ...missing, ...whole].map((line) => `  ${line}`)].join('\n');
 }

@@ -2,7 +2,7 @@ import { besideOf, type Nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import type { Alignment, ProcessTotals, TraceHeader } from '../model/trace-sink.ts';
 import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
-import { findCompleteness, worstBound } from './findings.ts';
+import { findCompleteness, type StepsOfRanks, worstBound } from './findings.ts';
 
 const counts = { span: 100, instant: 2, counter: 3, step: 4, collective: 5, rpc: 6 };
 
@@ -22,9 +22,10 @@ function check(
   totals: readonly ProcessTotals[],
   expected: readonly string[],
   worldSize = totals.length,
-  steps: Parameters<typeof findCompleteness>[2] = [],
+  ranks: StepsOfRanks['ranks'] = [],
+  lives: StepsOfRanks['lives'] = [],
 ): void {
-  const findings = findCompleteness(headerOf(totals, worldSize), totals, steps);
+  const findings = findCompleteness(headerOf(totals, worldSize), totals, { ranks, lives });
   expect(findings.map(({ kind, ranks, text }) => `${kind} [${ranks.join(' ')}] ${text}`)).toEqual(expected);
 }
 
@@ -45,6 +46,44 @@ describe('findings', () => {
         'data_loss [1] rank 1: 6 events later than their watermark',
       ],
     );
+  });
+
+  it('tell ranks that were started again, together or alone, as one each, and none of them as lost', () => {
+    const s = 1e9;
+    /** A life of a rank, ended or killed, and its steps, if it has some: the first, the last, and times. */
+    const livesOf = (...all: (readonly [rank: number, from: number, until: number, ended: boolean, first?: number, last?: number])[]) => {
+      const totals = all.map(([rank, from, until, ended], index) => {
+        const process = traceProcess({ index, rank, host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + index, alignment: exact });
+        return processTotals({ process, counts, recorded: counts, ended, from: traceTime(from * s), until: traceTime(until * s) });
+      });
+      const lives = all.flatMap(([_, from, until, __, first, last], process) =>
+        first === undefined || last === undefined ? [] : [{ process, first, last, from: (from + 0.5) * s, until: (until - 0.5) * s }],
+      );
+      return { totals, lives };
+    };
+    const expectOf = ({ totals, lives }: ReturnType<typeof livesOf>, expected: readonly string[]): void =>
+      check(totals, expected, 2, [], lives);
+    const gone = 'rank 1 had stopped without saying goodbye';
+    // Both: from a checkpoint, from 0 again, and where they were.
+    const both = (first: number) =>
+      livesOf([0, 0, 60, true, 0, 59], [1, 0, 60, false, 0, 58], [0, 64, 90, true, first, 99], [1, 64, 90, true, first, 99]);
+    const all = 'restarted [0 1] all 2 ranks began again:';
+    expectOf(both(50), [`${all} step 50 begins 5.00 s after the end of step 59; steps 50 to 59 are there twice; ${gone}`]);
+    expectOf(both(0), [`${all} step 0 begins 5.00 s after the end of step 59; steps 0 to 59 are there twice; ${gone}`]);
+    expectOf(both(60), [`${all} step 60 begins 5.00 s after the end of step 59; ${gone}`]);
+    // One alone, twice; a life that ended no step is part of the way.
+    expectOf(
+      livesOf([0, 0, 90, true, 0, 99], [1, 0, 20, false, 0, 19], [1, 22, 24, true], [1, 26, 40, true, 20, 40], [1, 44, 90, true, 41, 99]),
+      [
+        `restarted [1] rank 1 began again: step 20 begins 7.00 s after the end of step 19; ${gone}`,
+        'restarted [1] rank 1 began again: step 41 begins 5.00 s after the end of step 40',
+      ],
+    );
+    // Before any step, and without one since: the last life is what counts.
+    expectOf(livesOf([0, 0, 90, true, 0, 99], [1, 0, 4, true], [1, 10, 90, false, 0, 99]), [
+      'rank_lost [1] rank 1 (pid 4002) stopped without saying goodbye',
+      'restarted [1] rank 1 began again: 6.50 s after its life before, which ended no step',
+    ]);
   });
 
   it('report ranks that ended in good order long before their peers', () => {

@@ -1,6 +1,6 @@
 // A merge's own gaps, as sentences with remedies: findings of kind `data_loss`, `left_out`, `detail_shed`, `detail_sampled`, `pruned`,
-// `rank_lost`, `rank_missing`, `rank_twice`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`,
-// `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
+// `rank_lost`, `rank_missing`, `rank_twice`, `restarted`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`,
+// `clock_step`, `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
 import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
@@ -10,9 +10,10 @@ import { ranksText } from '../model/ranks-text.ts';
 import { mediansOfOthers } from '../model/robust.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
-import type { RankSummary } from '../steps/step-summary.ts';
+import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
+import { lastBegins, restartFindings } from './restarts.ts';
 
 export interface Finding {
   readonly kind:
@@ -24,6 +25,7 @@ export interface Finding {
     | 'rank_lost'
     | 'rank_missing'
     | 'rank_twice'
+    | 'restarted'
     | 'rank_ended_early'
     | 'stacks_uncertain'
     | 'collectives_miscounted'
@@ -38,20 +40,27 @@ export interface Finding {
   readonly remedy: string;
 }
 
+/** What the steps of ranks and of their lives say. */
+export interface StepsOfRanks {
+  readonly ranks: readonly StepsOfRank[];
+  readonly lives: readonly LifeSteps[];
+}
+
 type StepsOfRank = Pick<RankSummary, 'rank' | 'steps' | 'last' | 'from' | 'until'>;
 
 const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 
-/** The findings of one merged run, in a fixed order. `ranks`: the summaries of their steps; default: not known. */
+/** The findings of one merged run, in a fixed order. `steps`: default: not known. */
 export function findCompleteness(
   header: TraceHeader,
   totals: readonly ProcessTotals[],
-  ranks: readonly StepsOfRank[] = [],
+  steps: StepsOfRanks = { ranks: [], lives: [] },
 ): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
   const sampled = new Map<string, number[]>();
   const own = new Set(totals.filter(({ process }) => !isBeside(process.incarnation)).map(({ process }) => process.rank));
+  const begins = lastBegins(totals);
   for (const total of totals) {
     const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } = total;
     const { rank } = process;
@@ -113,8 +122,9 @@ export function findCompleteness(
     }
     findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
     const isRecordedBeside = isBeside(process.incarnation) && own.has(rank);
+    const isFollowed = (begins.get(rank) ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
     if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
-    else if (!ended && !process.metadata.has(stillRunningKey)) {
+    else if (!ended && !isFollowed && !process.metadata.has(stillRunningKey)) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
     }
@@ -133,7 +143,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...twiceFindings(header.run, totals), ...earlyFindings(totals, ranks));
+  findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));

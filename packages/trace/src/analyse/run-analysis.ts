@@ -215,6 +215,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   rank_lost: 'alert',
   rank_missing: 'alert',
   rank_twice: 'alert',
+  restarted: 'note',
   rank_ended_early: 'note',
   data_loss: 'warning',
   clock_unaligned: 'warning',
@@ -358,11 +359,11 @@ function failingCalls({ routes }: RpcSummary): ViewFinding[] {
 function completeness(
   header: TraceHeader,
   totals: readonly ProcessTotals[],
-  { ranks }: RunSummary,
+  summary: RunSummary,
   openWork: OpenWorkSummary,
   isLive: boolean,
 ): ViewFinding[] {
-  return findCompleteness(header, totals, ranks)
+  return findCompleteness(header, totals, summary)
     .filter(({ kind }) => !(isLive && kind === 'rank_lost'))
     .map(({ kind, ranks, text }): ViewFinding => {
       const lost = kind === 'rank_lost' ? openWork.ranks.find(({ rank }) => rank === ranks[0]) : undefined;

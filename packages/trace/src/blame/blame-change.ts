@@ -74,6 +74,7 @@ export function levelsOf(recorded: BlameWindow): BlameLevels | undefined {
   const own = new OwnWork(window);
   const totals = ranks.map((_, rank) => own.total(rank));
   const longest = steps.map(({ ranks: of }) => Math.max(...of.map(({ length }) => length)));
+  const { isBusy, text } = cpuWaitOf(ranks);
   const spreads = steps.map((_, step) => {
     const works = totals.map((total) => total[step] as number);
     return Math.max(...works) - median(works);
@@ -94,7 +95,7 @@ export function levelsOf(recorded: BlameWindow): BlameLevels | undefined {
     alignment,
     uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
     hidesWaits: window.basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole),
-    cpuWait: cpuWaitOf(ranks),
+    cpuWait: { isBusy, text },
   };
 }
 

@@ -4,7 +4,9 @@ import { cpuWaitCounter, cpuWaitTimeCounter, traceTime } from '@ranktrace/protoc
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import type { TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { inLaterLife } from '../simulate/later-life.ts';
 import { Random } from '../simulate/random.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
@@ -207,4 +209,88 @@ it('says of a short run what its steps say', () => {
   expect(verdict).toBe('straggler');
   expect(findings).toMatchObject([{ ranks: [2], steps: { first: 0, last: 23 } }]);
   expect(steps).toEqual({ first: 0, last: 23, count: 24, windows: 1 });
+});
+
+describe('ranks that are started again', () => {
+  /** A life that begins later, with steps from `firstStep` on. */
+  const laterLife = (source: BatchSource, firstStep: number, seconds = 60): BatchSource => {
+    const incarnation = `z${seconds}${source.incarnation.slice(3)}`;
+    return {
+      ...source,
+      incarnation,
+      batch: (index, only) => {
+        const read = source.batch(index, only);
+        return read && inLaterLife(read, { incarnation, seconds, firstStep });
+      },
+    };
+  };
+
+  function blameOfLives(before: ClusterOptions, since: ClusterOptions, first: number): RunBlame {
+    const shared = { ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0 };
+    const [one, other] = [before, since].map((options) => simulatedCluster({ ...shared, ...options }).sources);
+    const sink = new RunBlameSink();
+    for (const _ of mergeRun([...(one ?? []), ...(other ?? []).map((source) => laterLife(source, first))], sink));
+    return sink.blame;
+  }
+
+  const slow = { rank: 2, phase: 'backward' as const, ms: 8 };
+
+  it.each([
+    ['from a checkpoint', 250],
+    ['from 0 again', 0],
+    ['where they were', 300],
+  ])('%s: every life is judged, and a rank that is slow in one of them is named', (_, first) => {
+    for (const isSlowSince of [true, false]) {
+      const stragglers = [slow];
+      const [before, since] = [
+        { steps: 300, ...(!isSlowSince && { stragglers }) },
+        { steps: 400, ...(isSlowSince && { stragglers }) },
+      ];
+      const { verdict, findings, steps, last } = blameOfLives(before, since, first);
+      expect(verdict).toBe('straggler');
+      expect(findings).toMatchObject([{ kind: 'straggler', ranks: [2], phase: 'backward' }]);
+      const affected = isSlowSince ? 400 : 300;
+      expect(Math.abs((findings[0]?.affectedSteps ?? 0) - affected)).toBeLessThanOrEqual(3 * offMax);
+      expect(findings[0]?.steps.last).toBeLessThan(isSlowSince ? first + 400 : 300);
+      expect(steps).toMatchObject({ first: 0, last: first + 399, count: 700 });
+      expect(last.verdict).toBe(isSlowSince ? 'straggler' : 'balanced');
+      const change = last.change?.change ?? 0;
+      expect(isSlowSince ? change : -change).toBeGreaterThan(4e6);
+    }
+  });
+
+  it('soon, again and again, and before they are warm: no life is lost', () => {
+    const sink = new RunBlameSink();
+    const lives = [5, 30, 1, 60, 20].map((steps, life) => {
+      const { sources } = simulatedCluster({ ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, steps, stragglers: [slow] });
+      return sources.map((source) =>
+        life === 0 ? source : { ...laterLife(source, 0, 60 * life), incarnation: `z${life}${source.incarnation.slice(2)}` },
+      );
+    });
+    for (const _ of mergeRun(lives.flat(), sink));
+    const { verdict, findings, steps } = sink.blame;
+    expect([verdict, findings.map(({ ranks }) => ranks)]).toEqual(['straggler', [[2]]]);
+    expect(steps.count).toBe(5 + 30 + 1 + 60 + 20);
+  });
+
+  it('one alone, while the others wait: all steps but those in which it began are judged', () => {
+    const [cluster] = [{ ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, steps: 400, stragglers: [slow] }];
+    const sources = simulatedCluster(cluster).sources.flatMap((source) => {
+      if (source.rank !== 1) return [source];
+      const half = source.count >> 1;
+      const life = (from: number, until: number, incarnation: string): BatchSource => ({
+        ...{ rank: 1, incarnation, count: until - from, missing: 0, tellsTracks: true },
+        batch: (index, only) => {
+          const read = source.batch(from + index, only);
+          return read && { ...read, header: { ...read.header, incarnation, sequence: index, last: index === until - from - 1 } };
+        },
+      });
+      return [life(0, half, 'a-1'), life(half, source.count, 'a-2')];
+    });
+    const sink = new RunBlameSink();
+    for (const _ of mergeRun(sources, sink));
+    const { verdict, findings, steps } = sink.blame;
+    expect([verdict, findings.map(({ ranks }) => ranks)]).toEqual(['straggler', [[2]]]);
+    expect(steps.count).toBeGreaterThan(395);
+  });
 });

@@ -156,6 +156,7 @@ export class RunBlameSink implements TraceSink {
 
   /** The same; yields as often as it can. */
   *judging(): Generator<void, RunBlame> {
+    this.#steps.settleOver();
     const { held } = this.#steps;
     this.#look(held);
     let since = this.#sinceLastChange(held);
@@ -204,6 +205,7 @@ export class RunBlameSink implements TraceSink {
 
   /** Blame of devices with the hosts' long steps: devices are recorded in some steps, their hosts in all. Call it instead of `judging`. */
   addLongSteps(blame: RunBlame): RunBlame {
+    this.#steps.settleOver();
     const left = this.#steps.held.filter((step) => step > this.#judgedUpTo);
     const lengths = left.map((step) => this.#steps.lengthOf(step));
     // To cut steps takes longer than to judge the devices of a short recording, and most have no long ones.

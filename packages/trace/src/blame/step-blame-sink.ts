@@ -53,7 +53,7 @@ export interface StepBlameOptions {
   readonly beginning?: BlameLevels | undefined;
   /** Called with the numbers of all held steps, ascending, before the first of them is forgotten. */
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
-  /** Called with the numbers of the steps of lives that are over, ascending, before they are forgotten: the next steps may have them, too. */
+  /** Called with the numbers of the steps of lives that are over, ascending, before they are forgotten; they are the held ones meanwhile. */
   readonly onRestart?: ((over: readonly number[]) => void) | undefined;
   /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
   readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
@@ -97,7 +97,9 @@ export class StepBlameSink implements TraceSink {
     this.#keep(step, process.index, raw);
   });
   /** By step number, then process index. */
-  readonly #steps = new Map<number, Map<number, RawStep>>();
+  #steps = new Map<number, Map<number, RawStep>>();
+  /** The same of lives that are over. */
+  #over: Map<number, Map<number, RawStep>> | undefined;
   /** Steps cut into pieces, which several windows share; undefined before the end, as meetings and phases may still come. */
   #cutSteps: Map<RawStep, RankStep> | undefined;
   #hasDevices = false;
@@ -209,6 +211,7 @@ export class StepBlameSink implements TraceSink {
 
   /** The same for steps from `since` on; yields as often as it can. */
   *judging(since = Number.NEGATIVE_INFINITY): Generator<void, Blame> {
+    this.settleOver();
     const numbers = this.held;
     const last = numbers.filter((step) => step >= since);
     const window = yield* this.#cut(last);
@@ -336,7 +339,15 @@ export class StepBlameSink implements TraceSink {
     }
     this.#pieces += sizeOf(raw) - sizeOf(step.get(process));
     step.set(process, raw);
-    while (this.#steps.size > 1 && (this.#steps.size > this.#stepsMax || this.#pieces > limits.blamePiecesMax)) this.#forgetOldest();
+    while (this.#steps.size > 1 && this.#isFull) {
+      if (this.#over === undefined) this.#forgetOldest();
+      else this.settleOver();
+    }
+  }
+
+  get #isFull(): boolean {
+    const most = this.#over === undefined ? this.#stepsMax : this.#stepsMax >> 1;
+    return this.#steps.size > most || this.#pieces > limits.blamePiecesMax;
   }
 
   /** The first step of a life: windows hold one life of each rank, and its numbers may go back. */
@@ -348,10 +359,26 @@ export class StepBlameSink implements TraceSink {
     const earlier = lives.filter(({ index }) => index !== about.index);
     const over = earlier.length === 0 ? [] : this.held.filter((step) => earlier.some(({ index }) => this.#steps.get(step)?.has(index)));
     if (over.length === 0) return;
-    this.#keepBeginning(over);
-    this.#onRestart?.(over);
-    for (const step of over) this.#forget(step);
+    this.settleOver();
+    this.#over = new Map();
+    for (const step of over) {
+      this.#over.set(step, this.#steps.get(step) as Map<number, RawStep>);
+      this.#steps.delete(step);
+    }
     this.#forgottenUpTo = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Has the steps of lives that are over judged, and forgets them. Not before it must be: meetings may still come. */
+  settleOver(): void {
+    if (this.#over === undefined) return;
+    const held = this.#steps;
+    this.#steps = this.#over;
+    this.#over = undefined;
+    const numbers = this.held;
+    this.#keepBeginning(numbers);
+    this.#onRestart?.(numbers);
+    for (const step of numbers) this.#forget(step);
+    this.#steps = held;
     this.#isRestarted = true;
   }
 

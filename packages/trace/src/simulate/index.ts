@@ -2,6 +2,7 @@
 
 export { ClusterSimulation } from './cluster-simulation.ts';
 export { type ClusterTruth, truthLines } from './cluster-truth.ts';
+export { inLaterLife } from './later-life.ts';
 export { noisySteps, type StepNoise, stepNoises } from './noisy-steps.ts';
 export { Random } from './random.ts';
 export { simulatedCluster } from './simulated-cluster.ts';

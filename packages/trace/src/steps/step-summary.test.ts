@@ -6,29 +6,30 @@ import { quantile, StepSummarySink, stepsMax } from './step-summary.ts';
 
 const lanes = new Map<number, TraceLane>();
 
-function laneOf(rank: number): TraceLane {
-  const index = rank + 1;
-  const lane = lanes.get(rank) ?? traceLane({ index, process: traceProcess({ index, rank }), kind: 'steps', name: 'ProfilerSteps' });
-  lanes.set(rank, lane);
+/** `life`: of the rank, 0, 1, … */
+function laneOf(rank: number, life: number): TraceLane {
+  const index = 100 * life + rank + 1;
+  const lane = lanes.get(index) ?? traceLane({ index, process: traceProcess({ index, rank }), kind: 'steps', name: 'ProfilerSteps' });
+  lanes.set(index, lane);
   return lane;
 }
 
-function stepOf(rank: number, step: number, length: number, phases: Readonly<Record<string, number>> = {}): TraceEvent {
+function stepOf(rank: number, step: number, length: number, phases: Readonly<Record<string, number>> = {}, life = 0): TraceEvent {
   const entries = Object.entries(phases).map(([name, time]): [string, Nanos] => [name, nanos(time)]);
   return traceEvent({
-    ...{ kind: 'step', lane: laneOf(rank), length: nanos(length), step, name: `ProfilerStep#${step}` },
+    ...{ kind: 'step', lane: laneOf(rank, life), length: nanos(length), step, name: `ProfilerStep#${step}` },
     phases: entries.length > 0 ? new Map(entries) : undefined,
   });
 }
 
-/** Lines `rank R step N LENGTH [phase=time …]`. */
+/** Lines `rank R [life L] step N LENGTH [phase=time …]`. */
 function sinkOf(text: string): StepSummarySink {
   const sink = new StepSummarySink();
   for (const line of text.trim().split('\n')) {
-    const parts = /^\s*rank (\d+) step (\d+) (\d+)(.*)$/.exec(line);
+    const parts = /^\s*rank (\d+)(?: life (\d+))? step (\d+) (\d+)(.*)$/.exec(line);
     if (parts === null) throw new Error(`Cannot read ${JSON.stringify(line)}`);
-    const phases = Object.fromEntries([...(parts[4] as string).matchAll(/(\w+)=(\d+)/g)].map(([, name, time]) => [name, Number(time)]));
-    sink.event(stepOf(Number(parts[1]), Number(parts[2]), Number(parts[3]), phases));
+    const phases = Object.fromEntries([...(parts[5] as string).matchAll(/(\w+)=(\d+)/g)].map(([, name, time]) => [name, Number(time)]));
+    sink.event(stepOf(Number(parts[1]), Number(parts[3]), Number(parts[4]), phases, Number(parts[2] ?? 0)));
   }
   return sink;
 }
@@ -48,6 +49,28 @@ function checkRanks(text: string, expected: string): void {
 }
 
 describe('steps', () => {
+  it('that ranks repeat after they were started again are further ones', () => {
+    checkSteps(
+      `rank 0 step 0 10
+       rank 1 step 0 12
+       rank 0 step 1 20
+       rank 1 step 1 22
+       rank 0 life 1 step 1 30
+       rank 0 life 1 step 2 40
+       rank 1 life 1 step 1 32
+       rank 1 life 1 step 2 42
+       rank 1 life 2 step 2 52
+       rank 0 step 9 60
+       rank 1 life 2 step 9 62`,
+      `step 0: 2 ranks, 10 to 12, slowest rank 1
+       step 1: 2 ranks, 20 to 22, slowest rank 1
+       step 2: 2 ranks, 40 to 42, slowest rank 1
+       step 9: 2 ranks, 60 to 62, slowest rank 1
+       step 1: 2 ranks, 30 to 32, slowest rank 1
+       step 2: 1 ranks, 52 to 52, slowest rank 1`,
+    );
+  });
+
   it('are as long as their slowest rank’s, in order of number', () => {
     checkSteps(
       `rank 1 step 1 30
@@ -72,7 +95,7 @@ describe('steps', () => {
   it('of a run without any have no median', () => {
     const sink = new StepSummarySink();
     sink.event({ ...stepOf(0, 0, 10), kind: 'span' });
-    expect(sink.summary).toEqual({ steps: [], stepCount: 0, median: undefined, p95: undefined, ranks: [] });
+    expect(sink.summary).toEqual({ steps: [], stepCount: 0, median: undefined, p95: undefined, ranks: [], lives: [] });
   });
 
   it('beyond the bound are forgotten, the first ones first, and still counted', () => {

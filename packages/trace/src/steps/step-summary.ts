@@ -1,9 +1,10 @@
 // Summary of each step over all ranks: length, slowest rank, phases. It is a sink, so it rides on the merge that writes the trace.
 //
-// A cluster's step time is its slowest rank's. Memory: one record a step for the last `stepsMax` steps; the number of steps and the ranks'
-// means cover all.
+// A cluster's step time is its slowest rank's. Ranks that are started again may count the same steps once more: those are further steps.
+//
+// Memory: one record a step for the last `stepsMax` steps, and one a life of a rank; the number of steps and the ranks' means cover all.
 
-import { type Nanos, nanos } from '@ranktrace/protocol';
+import { isBeside, type Nanos, nanos } from '@ranktrace/protocol';
 import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 
 /** One step over the cluster; lengths in ns. */
@@ -35,14 +36,28 @@ export interface RankSummary {
   readonly phases: ReadonlyMap<string, Nanos>;
 }
 
+/** The steps of one life of a rank; times in ns of trace time. */
+export interface LifeSteps {
+  /** `TraceProcess.index`. */
+  readonly process: number;
+  /** Numbers of its first step, and of the greatest one. */
+  readonly first: number;
+  readonly last: number;
+  /** Begin of the first one, end of the last one. */
+  readonly from: number;
+  readonly until: number;
+}
+
 export interface RunSummary {
-  /** In order of step number. */
+  /** In order of step number; steps that ranks repeat after they were started again follow. */
   readonly steps: readonly StepSummary[];
   readonly stepCount: number;
   /** Median over the steps of each step's longest rank, ns; undefined without steps. */
   readonly median: Nanos | undefined;
   readonly p95: Nanos | undefined;
   readonly ranks: readonly RankSummary[];
+  /** Of all lives that ended a step, by process. */
+  readonly lives: readonly LifeSteps[];
 }
 
 export const stepsMax = 100_000;
@@ -55,7 +70,11 @@ interface Step {
   slowestRank: number;
 }
 
+type Life = { -readonly [Field in keyof LifeSteps]: LifeSteps[Field] };
+
 interface Rank {
+  /** In order of time. */
+  readonly lives: Life[];
   steps: number;
   last: number;
   from: number;
@@ -66,11 +85,15 @@ interface Rank {
 }
 
 export class StepSummarySink implements TraceSink {
-  readonly #steps = new Map<number, Step>();
+  /** By how many earlier lives of a rank had the step, then by number. */
+  readonly #laps: Map<number, Step>[] = [];
+  #size = 0;
   readonly #ranks = new Map<number, Rank>();
+  readonly #lives = new Map<number, Life>();
   #forgotten = 0;
-  /** The largest step number evicted: a rank that comes so late must not bring an evicted step back as a new one. */
+  /** The largest step number evicted, and where: a rank that comes so late must not bring an evicted step back as a new one. */
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
+  #forgottenLap = 0;
 
   begin(_header: TraceHeader): void {}
 
@@ -78,17 +101,29 @@ export class StepSummarySink implements TraceSink {
 
   event(event: TraceEvent): void {
     if (event.kind !== 'step') return;
-    const { rank } = event.lane.process;
-    this.#addStep(event.step, rank, event.length);
+    const { rank, index, incarnation } = event.lane.process;
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
-      totals = { steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
+      totals = { lives: [], steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
       this.#ranks.set(rank, totals);
     }
+    const end = event.start + event.length;
+    let life = this.#lives.get(index);
+    if (life === undefined) {
+      life = { process: index, first: event.step, last: event.step, from: event.start, until: end };
+      this.#lives.set(index, life);
+      totals.lives.push(life);
+    }
+    let before = 0;
+    if (totals.lives.length > 1 && !isBeside(incarnation))
+      for (const one of totals.lives) if (one !== life && event.step >= one.first && event.step <= one.last) before++;
+    life.last = Math.max(life.last, event.step);
+    life.until = Math.max(life.until, end);
+    this.#addStep(before, event.step, rank, event.length);
     totals.steps++;
     totals.last = Math.max(totals.last, event.step);
     totals.from = Math.min(totals.from, event.start);
-    totals.until = Math.max(totals.until, event.start + event.length);
+    totals.until = Math.max(totals.until, end);
     totals.total += event.length;
     totals.overhead += event.overhead;
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
@@ -100,28 +135,27 @@ export class StepSummarySink implements TraceSink {
 
   /** Whether a rank has ended this step, or it is among those evicted. */
   has(step: number): boolean {
-    return this.#steps.has(step) || step <= this.#forgottenUpTo;
+    return this.#laps.some((steps) => steps.has(step)) || step <= this.#forgottenUpTo;
   }
 
   get summary(): RunSummary {
-    const steps = [...this.#steps].sort(([a], [b]) => a - b).map(([step, about]) => summarise(step, about));
+    const inOrder = this.#laps.flatMap((steps) => [...steps].sort(([a], [b]) => a - b));
+    const steps = inOrder.map(([step, about]) => summarise(step, about));
     const sorted = steps.map((step) => step.longest).sort((a, b) => a - b);
     const ranks = [...this.#ranks].sort(([a], [b]) => a - b).map(([rank, totals]) => rankSummary(rank, totals));
     const stepCount = steps.length + this.#forgotten;
-    return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks };
+    const lives = [...this.#lives.values()].sort((a, b) => a.process - b.process);
+    return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks, lives };
   }
 
-  #addStep(number: number, rank: number, length: number): void {
-    const step = this.#steps.get(number);
+  #addStep(lap: number, number: number, rank: number, length: number): void {
+    while (this.#laps.length <= lap) this.#laps.push(new Map());
+    const steps = this.#laps[lap] as Map<number, Step>;
+    const step = steps.get(number);
     if (step === undefined) {
-      if (number <= this.#forgottenUpTo) return;
-      this.#steps.set(number, { ranks: 1, shortest: length, longest: length, total: length, slowestRank: rank });
-      if (this.#steps.size > stepsMax) {
-        const oldest = this.#steps.keys().next().value as number;
-        this.#steps.delete(oldest);
-        this.#forgotten++;
-        this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
-      }
+      if (lap < this.#forgottenLap || (lap === this.#forgottenLap && number <= this.#forgottenUpTo)) return;
+      steps.set(number, { ranks: 1, shortest: length, longest: length, total: length, slowestRank: rank });
+      if (++this.#size > stepsMax) this.#forgetOldest();
       return;
     }
     step.ranks++;
@@ -131,6 +165,17 @@ export class StepSummarySink implements TraceSink {
       step.longest = length;
       step.slowestRank = rank;
     }
+  }
+
+  #forgetOldest(): void {
+    const lap = this.#laps.findIndex(({ size }) => size > 0);
+    const steps = this.#laps[lap] as Map<number, Step>;
+    const oldest = steps.keys().next().value as number;
+    steps.delete(oldest);
+    this.#size--;
+    this.#forgotten++;
+    this.#forgottenUpTo = lap > this.#forgottenLap ? oldest : Math.max(this.#forgottenUpTo, oldest);
+    this.#forgottenLap = lap;
   }
 }
 

@@ -1,0 +1,117 @@
+// Ranks that were started again: findings of kind `restarted`, one for all ranks that begin again together.
+//
+//   rank 0   ├ step 0 … 59 ┤            ├ step 50 …        began again: 10 steps were trained twice, and no step ran in between
+//   rank 1   ├ step 0 … 59 ┤             ├ step 50 …
+//   rank 2   ├ step 0 … 58 ✕             ├ step 50 …       stopped without saying goodbye before
+
+import { isBeside } from '@ranktrace/protocol';
+import { lengthText } from '../model/quantity-text.ts';
+import { ranksText } from '../model/ranks-text.ts';
+import type { ProcessTotals } from '../model/trace-sink.ts';
+import type { LifeSteps } from '../steps/step-summary.ts';
+import type { Finding } from './findings.ts';
+
+/** A rank's life that follows others. Times in ns of trace time. */
+interface Restart {
+  readonly rank: number;
+  /** End of the step before, or of the life before where none is known. */
+  readonly stopped: number;
+  readonly began: number;
+  /** The greatest step so far, and the first one since; undefined where a side has none. */
+  readonly after: number | undefined;
+  readonly first: number | undefined;
+  readonly wasKilled: boolean;
+}
+
+/** By rank, when its last life began. */
+export function lastBegins(totals: readonly ProcessTotals[]): ReadonlyMap<number, number> {
+  const begins = new Map<number, number>();
+  for (const { process, from = Number.NEGATIVE_INFINITY } of totals)
+    if (!isBeside(process.incarnation)) begins.set(process.rank, Math.max(from, begins.get(process.rank) ?? from));
+  return begins;
+}
+
+/** `lives`: those that ended a step. */
+export function restartFindings(totals: readonly ProcessTotals[], lives: readonly LifeSteps[]): Finding[] {
+  if (lives.length === 0) return [];
+  const stepsOf = new Map(lives.map((life) => [life.process, life]));
+  const byRank = new Map<number, ProcessTotals[]>();
+  for (const life of totals) {
+    if (isBeside(life.process.incarnation) || life.from === undefined || life.until === undefined) continue;
+    byRank.set(life.process.rank, [...(byRank.get(life.process.rank) ?? []), life]);
+  }
+  const restarts: Restart[] = [];
+  for (const ofRank of byRank.values()) restarts.push(...restartsOf(ofRank, stepsOf));
+  const groups: Restart[][] = [];
+  for (const restart of restarts.sort((a, b) => a.began - b.began)) {
+    const together = groups.findLast((group) => group.every((one) => one.rank !== restart.rank && areTogether(one, restart)));
+    if (together === undefined) groups.push([restart]);
+    else together.push(restart);
+  }
+  return groups.map((group) => findingOf(group, byRank.size));
+}
+
+/** Neither had begun again before the other had stopped. */
+const areTogether = (a: Restart, b: Restart): boolean => a.began >= b.stopped && b.began >= a.stopped;
+
+/** A life that ended no step tells of no training, unless it is the last one. */
+function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSteps>): Restart[] {
+  const found: Restart[] = [];
+  let before: ProcessTotals[] = [];
+  let after: number | undefined;
+  const inTime = lives.sort((a, b) => (a.from as number) - (b.from as number));
+  for (const [at, life] of inTime.entries()) {
+    const steps = stepsOf.get(life.process.index);
+    // Two at a time are no restart, but `rank_twice`; nor are two recordings of one process.
+    const isNext = before.length > 0 && before.every((one) => isOther(one, life) && (life.from as number) >= (one.until as number));
+    if (isNext && (steps !== undefined || at === inTime.length - 1)) {
+      const ends = before.map(
+        ({ process, until }) => stepsOf.get(process.index)?.until ?? (after === undefined ? (until as number) : -Infinity),
+      );
+      found.push({
+        rank: life.process.rank,
+        stopped: Math.max(...ends),
+        began: steps?.from ?? (life.from as number),
+        after,
+        first: steps?.first,
+        wasKilled: before.some(({ ended }) => !ended),
+      });
+      before = [];
+    }
+    before.push(life);
+    if (steps !== undefined) after = Math.max(after ?? -1, steps.last);
+  }
+  return found;
+}
+
+const isOther = ({ process: a }: ProcessTotals, { process: b }: ProcessTotals): boolean => a.pid !== b.pid || a.host !== b.host;
+
+function findingOf(group: readonly Restart[], known: number): Finding {
+  const ranks = group.map(({ rank }) => rank).sort((a, b) => a - b);
+  const who = ranks.length === known && known > 1 ? `all ${known} ranks` : ranksText(ranks);
+  const stopped = Math.max(...group.map((one) => one.stopped));
+  const gap = lengthText(Math.max(0, Math.min(...group.map(({ began }) => began)) - stopped));
+  const after = Math.max(-1, ...group.map((one) => one.after ?? -1));
+  const first = Math.min(...group.map((one) => one.first ?? Number.POSITIVE_INFINITY));
+  const killed = group
+    .filter(({ wasKilled }) => wasKilled)
+    .map(({ rank }) => rank)
+    .sort((a, b) => a - b);
+  const isKnown = after >= 0 && Number.isFinite(first);
+  const again = after - first + 1;
+  const parts = [
+    isKnown
+      ? `step ${first} begins ${gap} after the end of step ${after}`
+      : after < 0
+        ? `${gap} after ${ranks.length === 1 ? 'its life' : 'their lives'} before, which ended no step`
+        : `${gap} after the end of step ${after}, and no step has ended since`,
+    ...(isKnown && again > 0 ? [again === 1 ? `step ${first} is there twice` : `steps ${first} to ${after} are there twice`] : []),
+    ...(killed.length > 0 ? [`${ranksText(killed)} had stopped without saying goodbye`] : []),
+  ];
+  const text = `${who} began again: ${parts.join('; ')}`;
+  const remedy =
+    isKnown && first === 0 && again > 0
+      ? 'if the training went on from a checkpoint, say with which step: firstStep, or RANKTRACE_FIRST_STEP'
+      : 'their output says why they ended';
+  return { kind: 'restarted', ranks, text, remedy };
+}
