@@ -11,7 +11,6 @@ import {
   type RankBreakdown,
   type RunBlame,
   type RunFinding,
-  type StepRange,
   type Verdict,
   type WaitedFor,
 } from '@ranktrace/trace/blame';
@@ -65,7 +64,7 @@ function basisOf({ verdict, verdictSteps, last, steps: all, cutAt }: RunBlame): 
     return `${formatCount(steps.count)} windows of ${formatNanos(step)}, as the recording has no steps: cut at ${cutAt}`;
   const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
   const based = `${formatCount(steps.count)} of ${rangeText(steps.first ?? 0, steps.last ?? 0)}, ${formatNanos(step)} each${leftOut}`;
-  if (all.first === steps.first) return based;
+  if (all.first === steps.first && all.areRepeated !== true) return based;
   const whole = `all ${formatCount(all.count)} steps were judged, ${rangeText(all.first, all.last)}`;
   if (verdict === last.verdict || verdictSteps === undefined) return `${based}; ${whole}`;
   return `${rangeText(verdictSteps.first, verdictSteps.last)}; ${last.verdict} at the end, ${based}; ${whole}`;
@@ -127,8 +126,12 @@ function findingLines(finding: RunFinding, blame: RunBlame, alerts: ReportAlerts
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
 
-function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepRange, compared: Compared): string {
+function coverText(finding: RunFinding, all: RunBlame['steps'], compared: Compared): string {
+  const { stretches, affectedSteps } = finding;
+  const { first, last } = finding.steps;
   const range = first === last ? `${compared} ${first}` : `${compared}s ${first} to ${last}`;
+  if (all.areRepeated)
+    return `in ${formatCount(affectedSteps)} of ${formatCount(all.count)} ${compared}s, with the numbers ${first} to ${last}`;
   if (stretches > 1) return `in ${stretches} stretches of ${range}`;
   if (first <= all.first && last >= all.last) return `in all ${compared}s, ${first} to ${last}`;
   const share = (last - first + 1) / (all.last - all.first + 1);

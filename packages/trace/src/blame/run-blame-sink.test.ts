@@ -253,6 +253,7 @@ describe('ranks that are started again', () => {
       expect(Math.abs((findings[0]?.affectedSteps ?? 0) - affected)).toBeLessThanOrEqual(3 * offMax);
       expect(findings[0]?.steps.last).toBeLessThan(isSlowSince ? first + 400 : 300);
       expect(steps).toMatchObject({ first: 0, last: first + 399, count: 700 });
+      expect(steps.areRepeated).toBe(first < 300 ? true : undefined);
       expect(last.verdict).toBe(isSlowSince ? 'straggler' : 'balanced');
       const change = last.change?.change ?? 0;
       expect(isSlowSince ? change : -change).toBeGreaterThan(4e6);
@@ -270,7 +271,7 @@ describe('ranks that are started again', () => {
     for (const _ of mergeRun(lives.flat(), sink));
     const { verdict, findings, steps } = sink.blame;
     expect([verdict, findings.map(({ ranks }) => ranks)]).toEqual(['straggler', [[2]]]);
-    expect(steps.count).toBe(5 + 30 + 1 + 60 + 20);
+    expect(steps).toMatchObject({ first: 0, last: 59, count: 5 + 30 + 1 + 60 + 20, areRepeated: true });
   });
 
   it('one alone, while the others wait: all steps but those in which it began are judged', () => {

@@ -45,8 +45,8 @@ export interface RunBlame {
   readonly findings: readonly RunFinding[];
   /** Blame of the last steps, since their last change, as tables show it. */
   readonly last: Blame;
-  /** All judged steps, over all windows. */
-  readonly steps: StepRange & { readonly count: number; readonly windows: number };
+  /** All judged steps, over all windows; `areRepeated`: ranks that were started again counted some numbers once more. */
+  readonly steps: StepRange & { readonly count: number; readonly windows: number; readonly areRepeated?: true };
   /** The recording has no steps: its windows were cut at this collective instead. */
   readonly cutAt?: string | undefined;
 }
@@ -105,6 +105,9 @@ export class RunBlameSink implements TraceSink {
   /** The last step checked for changes. */
   #lookedUpTo = Number.NEGATIVE_INFINITY;
   #first = Number.POSITIVE_INFINITY;
+  /** The greatest number of the lives that are over. */
+  #lastOver = Number.NEGATIVE_INFINITY;
+  #areRepeated = false;
   #count = 0;
   /** Number and total length, ns, of the steps that findings rest on (those of another kind left out). */
   #compared = 0;
@@ -199,7 +202,10 @@ export class RunBlameSink implements TraceSink {
       verdictSteps: most?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
       findings: episodes.map((episode) => this.#findingOf(episode)),
       last,
-      steps: { first: Math.min(this.#first, first), last: final, count: this.#count, windows: this.#windows },
+      steps: {
+        ...{ first: Math.min(this.#first, first), last: Math.max(this.#lastOver, final), count: this.#count, windows: this.#windows },
+        ...(this.#areRepeated && { areRepeated: true }),
+      },
     });
   }
 
@@ -256,6 +262,7 @@ export class RunBlameSink implements TraceSink {
       if (left.length === 0) break;
       this.#judge(left.slice(0, this.#windowLength(left, left.length)));
     }
+    this.#lastOver = Math.max(this.#lastOver, over.at(-1) as number);
     this.#changes = new StepChanges();
     this.#judgedUpTo = Number.NEGATIVE_INFINITY;
     this.#lookedUpTo = Number.NEGATIVE_INFINITY;
@@ -310,6 +317,7 @@ export class RunBlameSink implements TraceSink {
     this.#count += count + window.leftOut;
     this.#compared += count;
     this.#first = Math.min(this.#first, first);
+    if (first <= this.#lastOver) this.#areRepeated = true;
     this.#time += step * count;
     // Long steps among the last ones are added once, by `judging`.
     if (reported === undefined) this.#addLong(first, window.long ?? [], window.ranks, step * count);

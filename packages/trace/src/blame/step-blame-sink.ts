@@ -21,6 +21,7 @@ import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { LoaderQueues, type LoaderTimes } from './loader-queues.ts';
 import { OpNames, OpTimer } from './op-times.ts';
+import { PhaseNames } from './phase-names.ts';
 import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
 interface Candidate {
@@ -82,10 +83,7 @@ export class StepBlameSink implements TraceSink {
   readonly #byIndex: (Process | undefined)[] = [];
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
-  /** Names of phases, each with its earliest place: the end of its step, its place among the step's phases, and the one before it. */
-  readonly #phases = new Map<string, { end: number; place: number; after: string | undefined }>();
-  /** The first step with most phases, but for ranks' own first ones: a loop is entered in its midst. */
-  #fullest = { names: [] as readonly string[], isFirst: true, end: Number.POSITIVE_INFINITY };
+  readonly #phases = new PhaseNames();
   /** Steps of all ranks, in order of time. */
   readonly #toKeep = new StretchQueue<{
     readonly step: number;
@@ -266,7 +264,7 @@ export class StepBlameSink implements TraceSink {
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
     const end = start + length;
     const isFirst = process.steps === 0;
-    if (phases !== undefined) this.#learn(phases, end, isFirst);
+    if (phases !== undefined) this.#phases.learn(phases, end, isFirst);
     process.steps++;
     const gap = start - process.lastEnd;
     process.lastEnd = end;
@@ -291,35 +289,6 @@ export class StepBlameSink implements TraceSink {
       ops: process.ops.take(end, placed, this.#opNames),
     };
     this.#toKeep.add(end, { step, process: process.about, raw, isFirst });
-  }
-
-  #learn(phases: ReadonlyMap<string, number>, end: number, isFirst: boolean): void {
-    let place = 0;
-    let after: string | undefined;
-    for (const name of phases.keys()) {
-      const known = this.#phases.get(name);
-      if (known === undefined) {
-        if (this.#phases.size < limits.blamePhasesMax) this.#phases.set(name, { end, place, after });
-      } else if (end < known.end) Object.assign(known, { end, place, after });
-      after = name;
-      place++;
-    }
-    const known = this.#fullest;
-    const isSooner = isFirst === known.isFirst ? end < known.end : known.isFirst;
-    if (phases.size > known.names.length || (phases.size === known.names.length && isSooner))
-      this.#fullest = { names: [...phases.keys()], isFirst, end };
-  }
-
-  /** In the order of the step with most phases; others behind the one that they follow in their own step. */
-  get #phaseNames(): string[] {
-    const ordered = this.#fullest.names.filter((name) => this.#phases.has(name));
-    const known = new Set(ordered);
-    const others = [...this.#phases].filter(([name]) => !known.has(name)).sort(([, a], [, b]) => a.end - b.end || a.place - b.place);
-    for (const [name, { after }] of others) {
-      const before = after === undefined ? -1 : ordered.indexOf(after);
-      ordered.splice(before < 0 ? ordered.length : before + 1, 0, name);
-    }
-    return ordered;
   }
 
   /** Time in phases that wait. */
@@ -414,7 +383,7 @@ export class StepBlameSink implements TraceSink {
       loaders: this.#loaderTimes(),
       known: this.#cutSteps,
     };
-    const window = yield* cutWindow(processes, this.#phaseNames, raw, about);
+    const window = yield* cutWindow(processes, this.#phases.inOrder, raw, about);
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 
@@ -423,7 +392,7 @@ export class StepBlameSink implements TraceSink {
     const told = [...this.#processes.values()].flatMap(({ about }) => /^\d{1,9}$/.exec(about.metadata.get(loaderWorkersKey) ?? '') ?? []);
     if (told.length > 0) return told.some((workers) => Number(workers) > 0);
     // PyTorch's profiler names spans by the loader's class.
-    const names = [...this.#phases.keys()];
+    const names = [...this.#phases.names];
     if (names.some((name) => name.includes('_MultiProcessingDataLoaderIter'))) return true;
     return names.some((name) => name.includes('_SingleProcessDataLoaderIter')) ? false : undefined;
   }
@@ -434,7 +403,7 @@ export class StepBlameSink implements TraceSink {
     const range = `${held[0]} ${held.at(-1)} ${held.length}`;
     if (this.#loaders?.range !== range) {
       const raw = held.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
-      const phases = [...this.#phases.keys()].filter((phase) => this.#roles?.of(phase) === 'data');
+      const phases = [...this.#phases.names].filter((phase) => this.#roles?.of(phase) === 'data');
       this.#loaders = { range, times: this.#queues.times(raw, phases, this.#loadAhead) };
     }
     return this.#loaders.times;
