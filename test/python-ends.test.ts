@@ -1,4 +1,4 @@
-// A Python rank ends by a signal as it would without a recording, wherever its main thread is, and its last batches go out first.
+// A Python rank ends by a signal or an error as it would without a recording, wherever its main thread is, and its last batches go out first.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ interface Ended {
 /** A rank that gets SIGTERM, or another signal, when it is ready. */
 async function ended(folder: string, where: string, signal: NodeJS.Signals | undefined): Promise<Ended> {
   const rank = spawn(process.env.PYTHON_BIN ?? 'python3', [join(repository, 'test/programs/ended_rank.py'), folder, where], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', where.startsWith('raises') ? 'ignore' : 'inherit'],
   });
   onTestFinished(() => void rank.kill('SIGKILL'));
   const said: string[] = [];
@@ -51,4 +51,13 @@ test.each([
   const { events, findings } = await readRun(join(folder, 'ended'), 'ended');
   expect(findings).toEqual([]);
   expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(steps);
+});
+
+test.each(['raises', 'raises-within'])('an error that nobody handles: %s', async (where) => {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-ends-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  expect(await ended(folder, where, undefined)).toEqual({ code: 1, signal: null, said: [] });
+  const { events, findings } = await readRun(join(folder, 'ended'), 'ended');
+  expect(findings).toEqual(['rank 0 failed: ValueError: bad batch']);
+  expect(events.filter(({ kind, name }) => kind === 'instant' && name === 'failed')).toHaveLength(1);
 });

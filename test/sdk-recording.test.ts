@@ -6,9 +6,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inflateRawSync } from 'node:zlib';
-import { type Batch, decodeBatch, decodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic, spanState } from '@ranktrace/protocol';
+import {
+  type Batch,
+  decodeBatch,
+  decodeFrameHeader,
+  failedKey,
+  frameHeaderBytes,
+  isSegment,
+  segmentMagic,
+  spanState,
+} from '@ranktrace/protocol';
 import { build } from 'vite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { metadataOf } from '../packages/aggregator/src/live/batch-metadata.ts';
 import { repository } from './setup/ranktrace-command.ts';
 
 const sdk = new URL('../packages/sdk/dist/index.js', import.meta.url).href;
@@ -170,6 +180,7 @@ test('an uncaught exception ends the process as always, with what was recorded',
   expect(code).toBe(1);
   expect(stderr).toContain('Error: mine');
   expect(names(readBatches())).toEqual(['work']);
+  expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(['Error: mine']);
 });
 
 test('a rejection that nobody handles still ends the process', async () => {

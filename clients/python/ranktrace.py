@@ -486,8 +486,22 @@ class Profile:
     def __enter__(self):
         return self.start()
 
-    def __exit__(self, *_):
+    def __exit__(self, _kind=None, error=None, _trace=None):
+        if error is not None and self._into is self:
+            self._fail(error)
         self.stop()
+
+    def _fail(self, error):
+        """The recording ends by an error of the program: the rank that failed first is the reason why others did."""
+        if not isinstance(error, Exception):
+            return
+        try:
+            lines = str(error).strip().splitlines()
+        except Exception:
+            lines = []
+        text = ": ".join([type(error).__name__, *lines[:1]])[:_ERROR_CHARS]
+        self.instant("failed", {"error": text})
+        self.add_metadata("ranktrace.failed", text)
 
     # What a program says
 
@@ -670,7 +684,8 @@ def _reason(error):
 _END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _STUCK_NS = 500_000_000  # a main thread that does not handle a signal for so long is in C code
 _getsignal, _set_signal = signal.getsignal, signal.signal
-_is_prepared = False  # for forks and signals, once a process
+_ERROR_CHARS = 256
+_is_prepared = False  # for forks, errors and signals, once a process
 _wake = -1  # what signals are written to, if that is ours
 
 
@@ -686,6 +701,7 @@ def _handle_ends(profile, wake):
         _is_prepared = True
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_forget)
+        _hook_errors()
         signal.getsignal = functools.wraps(_getsignal)(lambda signalnum: _hidden(_getsignal(signalnum)))
         signal.signal = functools.wraps(_set_signal)(_set_beside)
     if threading.current_thread() is not threading.main_thread():
@@ -701,6 +717,20 @@ def _handle_ends(profile, wake):
             signal.set_wakeup_fd(before)
     except (OSError, ValueError):
         pass
+
+
+def _hook_errors():
+    """An error that nobody handles ends the program."""
+    original = sys.excepthook
+
+    @functools.wraps(original)
+    def hook(kind, error, trace):
+        profile = _running
+        if profile is not None:
+            profile._fail(error)
+        original(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 def _let_end():
@@ -3547,9 +3577,9 @@ class _Trained:
             _running._go_on_from(_whole(taken) or 0)
             _running.context(**facts)
 
-    def end(self):
+    def end(self, error=None):
         if self._own is not None:
-            self._own.stop()
+            self._own.__exit__(None, error)
 
 
 def _number(value):
@@ -3579,7 +3609,7 @@ def _lightning_callback():
             self._trained.end()
 
         def on_exception(self, trainer, module, exception):
-            self._trained.end()
+            self._trained.end(exception)
 
     return LightningCallback
 
@@ -3701,6 +3731,10 @@ def _main(arguments):
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
             runpy.run_path(arguments[0], run_name="__main__")
+    except Exception as error:
+        if _running is not None:
+            _running._fail(error)
+        raise
     finally:
         if _running is not None:
             _running.stop()

@@ -1,4 +1,4 @@
-"""A rank that is ended by a signal in its 21st step. FOLDER WHERE: where its main thread is then, and what the program has to do with signals."""
+"""A rank that is ended in its 21st step, by a signal or an error. FOLDER WHERE: where its main thread is then, and what the program has to do with signals."""
 
 import asyncio
 import ctypes
@@ -42,7 +42,12 @@ def handle(number, frame):
     sys.exit(3)
 
 
-if where == "c":
+if where == "raises":
+    raise ValueError("bad batch\nand more")
+elif where == "raises-within":
+    with prof:
+        raise ValueError("bad batch")
+elif where == "c":
     stay_in_c()
 elif where == "python":
     say("ready")

@@ -143,6 +143,9 @@ export const loaderWorkersKey = 'ranktrace.loader_workers';
 /** Metadata key of a rank that was still running when its file was written, with any value: a missing end is no loss. */
 export const stillRunningKey = 'ranktrace.still_running';
 
+/** Metadata key of the error that ended a rank's program, as text: its kind and the first line of what it says. */
+export const failedKey = 'ranktrace.failed';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

@@ -47,6 +47,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  failedKey,
   gpuKey,
   leftOutKey,
   loaderWorkersKey,

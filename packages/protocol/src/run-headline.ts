@@ -1,6 +1,6 @@
 // The one statement about a run that comes first, by a fixed priority. The page, `top` and the report make it from the same findings, so they agree.
 //
-//   dead        a rank ended without goodbye, or sends nothing any more
+//   dead        a rank ended by an error or without goodbye, or sends nothing any more
 //   hung        ranks are inside a collective that others never entered
 //   straggler   few ranks make the others wait: by their phases, their GPUs, or what is waited for
 //   regression  all became slower, in any window of the run
@@ -14,7 +14,7 @@ export type RunState = 'dead' | 'hung' | 'straggler' | 'regression' | 'cause' | 
 /** The fields of a finding that decide. */
 export type DecidingFinding = Pick<ViewFinding, 'kind' | 'severity' | 'cause'>;
 
-const dead: ReadonlySet<string> = new Set(['rank_lost', 'rank_stopped']);
+const dead: ReadonlySet<string> = new Set(['rank_failed', 'rank_lost', 'rank_stopped']);
 const slower: ReadonlySet<string> = new Set(['cluster_wide', 'step_time', 'step_time_drift', 'step_time_limit']);
 const otherCauses: ReadonlySet<string> = new Set([
   ...['stage_imbalance', 'rotating_imbalance', 'cpu_contention', 'data_loading', 'network', 'host_bound', 'communication_bound'],

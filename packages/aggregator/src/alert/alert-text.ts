@@ -22,7 +22,7 @@ export function alertFacts(alert: Alert): readonly (readonly [name: string, text
   if (confidence !== null) {
     facts.push(['confidence', `${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`]);
   }
-  if (cause !== null) facts.push(['cause', cause.text]);
+  if (cause !== null && !alert.summary.includes(cause.text)) facts.push(['cause', cause.text]);
   if (ranks.length > 0) facts.push(['ranks', rankNumbersText(ranks, ranksShown)]);
   if (capture !== null) {
     const missing = capture.ranksMissing.length === 0 ? '' : `; missing: rank ${rankNumbersText(capture.ranksMissing, ranksShown)}`;

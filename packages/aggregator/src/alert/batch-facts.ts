@@ -14,6 +14,7 @@ import {
   capturedKey,
   collectivesKey,
   type Dropped,
+  failedKey,
   isBeside,
   mostDropped,
   noneDropped,
@@ -89,6 +90,8 @@ export class BatchFacts {
     engine.rank(rank, { worldSize, host, ...whose, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch, engine.roles);
     feedSteps(engine, batch, facts.key);
+    const [error] = metadataOf(batch, failedKey);
+    if (error !== undefined) engine.fail(rank, incarnation, error);
     feedCounters(engine, batch);
     feedCollectives(engine, batch);
     if (facts.lives.get(incarnation)?.sequence === header.sequence) feedPlace(engine, batch);

@@ -59,7 +59,7 @@ export function alertLines(finding: RunFinding | Finding, { of }: ReportAlerts):
 /** Each alert without a finding, with its cause. */
 export function aloneLines({ alone }: ReportAlerts): string[] {
   const lines = alone.slice(-aloneShown).map((alert) => {
-    const cause = alert.cause === null ? '' : ` (${printable(alert.cause.text)})`;
+    const cause = alert.cause === null || alert.summary.includes(alert.cause.text) ? '' : ` (${printable(alert.cause.text)})`;
     return `alert ${alert.rule}${whenText(alert)}: ${printable(alert.summary)}${stateText(alert)}${cause}`;
   });
   const more = alone.length - lines.length;

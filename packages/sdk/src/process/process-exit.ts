@@ -8,17 +8,33 @@
 //
 // Invariant: the process ends for the same reason and with the same code as without the profiler.
 
+import { failedKey } from '@ranktrace/protocol';
 import { guarded } from './guarded.ts';
 
+const errorChars = 256;
+
+interface ErrorRecorder {
+  instant(name: string, args: { readonly error: string }): void;
+  addMetadata(key: string, value: string): void;
+}
+
 /**
- * Calls `flush` at most once, when the process ends by itself or by an error; `failed`: with an exit code other than 0. Returns a function
- * that cancels this, and calls `cancelled`.
+ * Calls `flush` at most once, when the process ends by itself or by an error; `failed`: with an exit code other than 0. An error that nobody handles is
+ * recorded: the rank that failed first is the reason why others did. Returns a function that cancels this, and calls `cancelled`.
  */
-export function onProcessEnd(cancelled: () => void, flush: (failed: boolean) => void): () => void {
+export function onProcessEnd(recorder: ErrorRecorder, cancelled: () => void, flush: (failed: boolean) => void): () => void {
   const cancel = (): void => {
     cancelled();
     process.off('exit', end);
+    process.off('uncaughtExceptionMonitor', record);
   };
+  const record = guarded('recording the error that ends the program', (error: unknown) => {
+    const [first = ''] = String(error).trim().split('\n', 1);
+    const text = first.slice(0, errorChars);
+    recorder.instant('failed', { error: text });
+    recorder.addMetadata(failedKey, text);
+  });
+  process.on('uncaughtExceptionMonitor', record);
   const end = guarded('shipping the last batches', (code: number) => {
     cancel();
     flush(code !== 0);

@@ -329,7 +329,7 @@ export class ProcessProfile implements Profile {
     this.#about = recordingAbout(options, session, this.#isScheduled(options), warn);
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
-    const cancelExit = onProcessEnd(cancelClaims, (failed) => {
+    const cancelExit = onProcessEnd(recorder, cancelClaims, (failed) => {
       // A stand-in has no caller that ends its last cycle.
       if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();

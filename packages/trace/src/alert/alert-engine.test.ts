@@ -326,6 +326,47 @@ describe('ranks', () => {
     expect(job.last('resolved').resolution).toBe('the run ended');
   });
 
+  it('whose program failed are reported at once, the first of them named, also where the run is over with that; until they are back', () => {
+    const job = new Job().run(300);
+    job.engine.fail(2, '0001', 'ValueError: bad batch\nsecret');
+    job.lost.set(2, { ended: true });
+    job.wait(1000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    const text = 'rank 2 failed after step 299: ValueError: bad batch\\u000asecret';
+    expect(job.last()).toMatchObject({
+      ranks: [2],
+      onsetStep: 300,
+      severity: 'critical',
+      hint: { ranks: [2], stated: { kind: 'rank_stopped', text } },
+    });
+    expect(job.last().summary).toBe(text);
+    for (const rank of [0, 1, 3]) {
+      job.engine.fail(rank, '0001', 'RuntimeError: Connection closed by peer');
+      job.lost.set(rank, { ended: true });
+    }
+    job.wait(1000);
+    expect(job.last('resolved')).toMatchObject({ resolution: 'the run ended', summary: `${text}; ranks 0, 1, 3 failed, too` });
+
+    const sudden = new Job().run(300);
+    for (const rank of [0, 1, 2, 3]) {
+      sudden.engine.fail(rank, '0001', `Error: ${rank}`);
+      sudden.lost.set(rank, { ended: true });
+    }
+    sudden.wait(1000);
+    expect(sudden.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(sudden.last('resolved').summary).toBe('rank 0 failed after step 299: Error: 0; ranks 1, 2, 3 failed, too');
+
+    const again = new Job().run(300);
+    again.engine.fail(2, '0000', 'of an earlier life');
+    again.engine.fail(2, '0001', 'Error: once');
+    again.lost.set(2, { ended: true });
+    again.wait(1000);
+    again.lost.set(2, { incarnation: '0002' });
+    again.wait(1000);
+    expect(again.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(again.last('resolved')).toMatchObject({ resolution: 'the rank is back', summary: 'rank 2 failed after step 299: Error: once' });
+  });
+
   it('that are started again from an earlier step are judged from there', () => {
     const job = new Job().run(500);
     job.step = 200;

@@ -23,6 +23,7 @@ import {
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
+import { displayText } from '../model/shown-name.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
 import { type AlertChange, type OpenAlert, type ReportChange, runEnded } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -79,6 +80,8 @@ interface RankState {
   overhead: number;
   overheadShare: number;
   readonly memory: Map<string, MemoryGrowth>;
+  /** The error that ended its program, and when it came, ms. */
+  failed: { readonly error: string; readonly atMs: number } | undefined;
   /** It was restarted, and has ended no step since. */
   isRestarted: boolean;
 }
@@ -108,6 +111,8 @@ export interface AlertEngineState {
 
 /** A run without batches for this many heartbeat timeouts is over. */
 const overFactor = 20;
+/** Of an error, in an alert. */
+const errorCharsMax = 200;
 /** Below this share of the least growth, or of the overhead limit, the incident is over. */
 const calmShare = 0.75;
 
@@ -165,7 +170,7 @@ export class AlertEngine {
       unit: Alert['unit'],
       describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble,
     ): RankIncidents => new RankIncidents({ run, rule, severity: alertSeverities[rule].first, unit, describe, report: this.#report });
-    this.#stopped = incidents('rank_stopped', 'count', (ranks) => this.#silence(ranks));
+    this.#stopped = incidents('rank_stopped', 'count', (ranks) => this.#stop(ranks));
     this.#growing = incidents('memory_growth', 'bytes', (ranks) => this.#growth(ranks));
     this.#losing = incidents('data_loss', 'count', (ranks) => this.#loss(ranks));
     this.#unaligned = incidents('clock_unaligned', 'count', (ranks) => {
@@ -198,6 +203,7 @@ export class AlertEngine {
       known.ended = false;
       known.steps = 0;
       known.isRestarted = true;
+      known.failed = undefined;
       known.memory.clear();
       this.#collectives.forget(rank);
       this.#reports.forget(rank);
@@ -226,7 +232,18 @@ export class AlertEngine {
       state.missingLost = fact.lost;
     }
     state.missing = fact.missing;
-    if (!fact.isBeside) this.#stopped.clear(rank, state.ended ? 'the rank ended' : isFirst ? 'the rank came' : 'the rank is back');
+    if (!fact.isBeside && state.failed === undefined)
+      this.#stopped.clear(rank, state.ended ? 'the rank ended' : isFirst ? 'the rank came' : 'the rank is back');
+  }
+
+  /** Takes the error that ended the rank's program. */
+  fail(rank: number, incarnation: string, error: string): void {
+    const state = this.#ranks.get(rank);
+    if (state === undefined || state.incarnation !== incarnation || state.failed !== undefined) return;
+    state.failed = { error, atMs: this.#nowMs };
+    const step = this.#assembly.lastOf(rank);
+    const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
+    this.#stopped.raise(rank, this.#nowMs, { key: `${state.incarnation}-${step}`, ...steps });
   }
 
   /** Takes the end of a step from the rank's batch. */
@@ -323,6 +340,8 @@ export class AlertEngine {
     for (const rank of this.#stopped.ranks) if (rank >= this.#worldSize) this.#stopped.clear(rank, 'the job goes on without it');
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
+    // A run that ends by an error is over soon: its alert goes out all the same.
+    if ([...this.#ranks.values()].some(({ failed }) => failed !== undefined)) this.#stopped.flush(nowMs);
     if (this.#isOver()) this.#close(runEnded);
     else this.#hang.judge(this.#hangFacts());
     for (const incidents of this.#all) incidents.flush(nowMs);
@@ -422,6 +441,33 @@ export class AlertEngine {
     this.#limit?.close(this.#nowMs, resolution);
     this.#hang.end(this.#nowMs, resolution);
     for (const incidents of this.#all) incidents.clearAll(resolution);
+  }
+
+  /** Ranks that stopped: by an error, or without a word. */
+  #stop(ranks: readonly number[]): RankTrouble {
+    const failed = ranks.flatMap((rank) => {
+      const failure = this.#ranks.get(rank)?.failed;
+      return failure === undefined ? [] : [{ rank, ...failure, step: this.#assembly.lastOf(rank) }];
+    });
+    const [first] = failed.sort((a, b) => a.atMs - b.atMs || b.step - a.step);
+    if (first === undefined) return this.#silence(ranks);
+    const later = failed
+      .slice(1)
+      .map(({ rank }) => rank)
+      .sort((a, b) => a - b);
+    const after = first.step < 0 ? '' : ` after step ${first.step}`;
+    const text = `rank ${first.rank} failed${after}: ${displayText(first.error, errorCharsMax)}`;
+    const silent = ranks.filter((rank) => this.#ranks.get(rank)?.failed === undefined);
+    const parts = [
+      text,
+      ...(later.length > 0 ? [`${ranksText(later)} failed, too`] : []),
+      ...(silent.length > 0 ? [this.#silence(silent).summary] : []),
+    ];
+    return {
+      summary: parts.join('; '),
+      after: ranks.length,
+      hint: { ranks: [first.rank], phase: undefined, stated: { kind: 'rank_stopped', text } },
+    };
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
@@ -557,6 +603,7 @@ function newRank(
     overhead: 0,
     overheadShare: 0,
     memory: new Map(),
+    failed: undefined,
     isRestarted: false,
   };
 }

@@ -26,18 +26,18 @@ export interface ReportedFault {
 }
 
 /** Rules about ranks and their data, by the finding of the same meaning. */
-const sameKinds: Readonly<Record<string, string>> = {
-  rank_stopped: 'rank_lost',
-  data_loss: 'data_loss',
-  clock_unaligned: 'clock_unaligned',
-  hang: 'hang',
+const sameKinds: Readonly<Record<string, readonly string[]>> = {
+  rank_stopped: ['rank_failed', 'rank_lost', 'restarted'],
+  data_loss: ['data_loss'],
+  clock_unaligned: ['clock_unaligned'],
+  hang: ['hang'],
 };
 
 const stepRules: ReadonlySet<string> = new Set(['step_time', 'step_time_drift', 'step_time_limit']);
 
 export function isSameFault({ rule, cause, ranks, onsetStep }: AlertedFault, reported: ReportedFault): boolean {
   const sharesRank = ranks.some((rank) => reported.ranks.includes(rank));
-  if (!stepRules.has(rule)) return sameKinds[rule] === reported.kind && sharesRank;
+  if (!stepRules.has(rule)) return sameKinds[rule]?.includes(reported.kind) === true && sharesRank;
   if (reported.steps === undefined || onsetStep === undefined || cause === undefined || cause === 'inconclusive') return false;
   const isThen = onsetStep >= reported.steps.first - limits.alertOnsetStepsApartMax && onsetStep <= reported.steps.last;
   const isWho =

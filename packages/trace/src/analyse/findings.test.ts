@@ -86,6 +86,48 @@ describe('findings', () => {
     ]);
   });
 
+  it('tell ranks whose program failed, the first of them first, as far as clocks tell', () => {
+    const failedOf = (rank: number, error: string, ms: number, bound = 0) => {
+      const life = rankOf(rank, { alignment: bound === 0 ? exact : sampled(bound), from: traceTime(0), until: traceTime(ms * 1e6) });
+      return { ...life, process: { ...life.process, metadata: new Map([['ranktrace.failed', error]]) } };
+    };
+    const bad = failedOf(2, 'ValueError: bad batch', 1000);
+    const closed = 'RuntimeError: Connection closed by peer';
+    const all = [rankOf(0), failedOf(1, closed, 1030), bad];
+    check(all, [`rank_failed [2] rank 2 failed first: ValueError: bad batch; 30.0 ms later rank 1: ${closed}`]);
+    check([rankOf(0), rankOf(1), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch']);
+    check(
+      [failedOf(0, closed, 1040), ...all.slice(1)],
+      [`rank_failed [2] rank 2 failed first: ValueError: bad batch; 30.0 ms later rank 1: ${closed}, and 1 more`],
+    );
+    // On hosts whose clocks may be 25 ms off, each, either may have been the first.
+    const unsure = [rankOf(0), failedOf(1, closed, 1030, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)];
+    check(unsure, ['rank_failed [2 1] ranks 1, 2 failed: ValueError: bad batch']);
+    // A killed rank comes first; what others say of its absence is no reason.
+    const killed = rankOf(0, { ended: false, from: traceTime(0), until: traceTime(900e6) });
+    const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
+    check([killed, failedOf(1, closed, 1030), rankOf(2)], [lost, `rank_failed [1] rank 1 failed: ${closed}, after rank 0 had stopped`]);
+    // Of an earlier life it is part of the restart.
+    const next = { ...rankOf(2, { from: traceTime(5000e6), until: traceTime(9000e6) }) };
+    const again = { ...next, process: { ...next.process, index: 9, pid: 5000 } };
+    const lives = [bad, again].map(({ process }, at) => ({
+      process: process.index,
+      first: 0,
+      last: 9,
+      from: 4000e6 * at,
+      until: 4000e6 * at + 900e6,
+    }));
+    check(
+      [rankOf(0), rankOf(1), bad, again],
+      [
+        'restarted [2] rank 2 began again: step 0 begins 3.10 s after the end of step 9; steps 0 to 9 are there twice; rank 2 had failed: ValueError: bad batch',
+      ],
+      3,
+      [],
+      lives,
+    );
+  });
+
   it('report ranks that ended in good order long before their peers', () => {
     /** Steps of 1 s, or all of them in `seconds`. */
     const until = (lasts: readonly number[], seconds?: number) =>

@@ -1,5 +1,5 @@
 // A merge's own gaps, as sentences with remedies: findings of kind `data_loss`, `left_out`, `detail_shed`, `detail_sampled`, `pruned`,
-// `rank_lost`, `rank_missing`, `rank_twice`, `restarted`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`,
+// `rank_lost`, `rank_failed`, `rank_missing`, `rank_twice`, `restarted`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`,
 // `clock_step`, `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
 import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
@@ -11,6 +11,7 @@ import { mediansOfOthers } from '../model/robust.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
 import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
+import { failedFindings } from './failed-ranks.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
 import { lastBegins, restartFindings } from './restarts.ts';
@@ -23,6 +24,7 @@ export interface Finding {
     | 'detail_sampled'
     | 'pruned'
     | 'rank_lost'
+    | 'rank_failed'
     | 'rank_missing'
     | 'rank_twice'
     | 'restarted'
@@ -143,6 +145,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
+  findings.push(...failedFindings(totals, begins));
   findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));

@@ -9,6 +9,7 @@ import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import type { ProcessTotals } from '../model/trace-sink.ts';
 import type { LifeSteps } from '../steps/step-summary.ts';
+import { failedOf, failedText } from './failed-ranks.ts';
 import type { Finding } from './findings.ts';
 
 /** A rank's life that follows others. Times in ns of trace time. */
@@ -20,7 +21,8 @@ interface Restart {
   /** The greatest step so far, and the first one since; undefined where a side has none. */
   readonly after: number | undefined;
   readonly first: number | undefined;
-  readonly wasKilled: boolean;
+  /** The lives before, since the last restart. */
+  readonly before: readonly ProcessTotals[];
 }
 
 /** By rank, when its last life began. */
@@ -74,7 +76,7 @@ function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSte
         began: steps?.from ?? (life.from as number),
         after,
         first: steps?.first,
-        wasKilled: before.some(({ ended }) => !ended),
+        before,
       });
       before = [];
     }
@@ -93,8 +95,9 @@ function findingOf(group: readonly Restart[], known: number): Finding {
   const gap = lengthText(Math.max(0, Math.min(...group.map(({ began }) => began)) - stopped));
   const after = Math.max(-1, ...group.map((one) => one.after ?? -1));
   const first = Math.min(...group.map((one) => one.first ?? Number.POSITIVE_INFINITY));
+  const failed = failedOf(group.flatMap(({ before }) => before));
   const killed = group
-    .filter(({ wasKilled }) => wasKilled)
+    .filter(({ before }) => before.some(({ ended }) => !ended))
     .map(({ rank }) => rank)
     .sort((a, b) => a - b);
   const isKnown = after >= 0 && Number.isFinite(first);
@@ -106,6 +109,7 @@ function findingOf(group: readonly Restart[], known: number): Finding {
         ? `${gap} after ${ranks.length === 1 ? 'its life' : 'their lives'} before, which ended no step`
         : `${gap} after the end of step ${after}, and no step has ended since`,
     ...(isKnown && again > 0 ? [again === 1 ? `step ${first} is there twice` : `steps ${first} to ${after} are there twice`] : []),
+    ...(failed.length > 0 ? [failedText(failed, 'had failed')] : []),
     ...(killed.length > 0 ? [`${ranksText(killed)} had stopped without saying goodbye`] : []),
   ];
   const text = `${who} began again: ${parts.join('; ')}`;

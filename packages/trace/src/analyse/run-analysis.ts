@@ -213,6 +213,7 @@ const severities: readonly ViewFinding['severity'][] = ['alert', 'warning', 'not
 
 const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   rank_lost: 'alert',
+  rank_failed: 'alert',
   rank_missing: 'alert',
   rank_twice: 'alert',
   restarted: 'note',

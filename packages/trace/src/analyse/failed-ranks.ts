@@ -1,0 +1,60 @@
+// Ranks whose program ended by an error: one finding of kind `rank_failed` for all of them, which names the one that failed first.
+//
+//   rank 0   ├──────────────────────┤✕  Connection closed by peer
+//   rank 1   ├──────────────────────┤ ✕ Connection closed by peer
+//   rank 2   ├────────────────────┤✕    bad batch          the reason: it ended before the others did
+
+import { failedKey, isBeside, stillRunningKey } from '@ranktrace/protocol';
+import { lengthText } from '../model/quantity-text.ts';
+import { ranksText } from '../model/ranks-text.ts';
+import { displayText } from '../model/shown-name.ts';
+import type { ProcessTotals } from '../model/trace-sink.ts';
+import type { Finding } from './findings.ts';
+
+/** Of the first error, and of the next one, which tells what it did to others. */
+const [errorChars, nextErrorChars] = [200, 80];
+
+/** `begins`: by rank, when its last life began. */
+export function failedFindings(totals: readonly ProcessTotals[], begins: ReadonlyMap<number, number>): Finding[] {
+  const isLast = ({ process, from }: ProcessTotals): boolean => from === undefined || from === begins.get(process.rank);
+  const lives = totals.filter((life) => !isBeside(life.process.incarnation) && isLast(life));
+  const failed = failedOf(lives);
+  const [first] = failed;
+  if (first === undefined) return [];
+  const ranks = firstOf(failed).map(({ process }) => process.rank);
+  const gone = lives.filter(
+    ({ ended, until, process }) => !ended && !process.metadata.has(stillRunningKey) && (until ?? 0) < (first.until ?? 0),
+  );
+  const after = gone.length === 0 ? '' : `, after ${ranksText(gone.map(({ process }) => process.rank))} had stopped`;
+  return [{ kind: 'rank_failed', ranks, text: `${failedText(failed)}${after}`, remedy: `see the output of ${ranksText(ranks)}` }];
+}
+
+/** The lives that ended by an error, in order of time. */
+export const failedOf = (lives: readonly ProcessTotals[]): readonly ProcessTotals[] =>
+  lives
+    .filter(({ process }) => process.metadata.has(failedKey))
+    .sort((a, b) => (a.until ?? 0) - (b.until ?? 0) || a.process.rank - b.process.rank);
+
+/** `rank 2 failed first: ValueError: bad batch; 31.2 ms later rank 0: RuntimeError: Connection closed by peer, and 1 more`. */
+export function failedText(failed: readonly ProcessTotals[], verb = 'failed'): string {
+  const first = firstOf(failed);
+  const others = failed.slice(first.length);
+  const [one, next] = [first[0] as ProcessTotals, others[0]];
+  const who = ranksText(first.map(({ process }) => process.rank).sort((a, b) => a - b));
+  if (next === undefined) return `${who} ${verb}: ${errorOf(one, errorChars)}`;
+  const more = others.length > 1 ? `, and ${others.length - 1} more` : '';
+  const after = lengthText((next.until ?? 0) - (one.until ?? 0));
+  return `${who} ${verb} first: ${errorOf(one, errorChars)}; ${after} later rank ${next.process.rank}: ${errorOf(next, nextErrorChars)}${more}`;
+}
+
+const errorOf = ({ process }: ProcessTotals, chars: number): string => displayText(process.metadata.get(failedKey) as string, chars);
+
+/** Those that may have failed first, as far as clocks tell. */
+function firstOf(failed: readonly ProcessTotals[]): readonly ProcessTotals[] {
+  const [first] = failed;
+  if (first === undefined) return [];
+  const boundOf = ({ process }: ProcessTotals): number => process.alignment.bound ?? Number.POSITIVE_INFINITY;
+  const isWithin = (life: ProcessTotals): boolean =>
+    life.process.host !== first.process.host && (life.until ?? 0) - (first.until ?? 0) <= boundOf(life) + boundOf(first);
+  return failed.filter((life) => life === first || isWithin(life));
+}
