@@ -183,6 +183,18 @@ test('an uncaught exception ends the process as always, with what was recorded',
   expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(['Error: mine']);
 });
 
+test('an exception that the program handles itself is no failure', async () => {
+  const { code } = await run(`
+    process.on('uncaughtException', () => {});
+    profile().start();
+    setTimeout(() => recordFunction('work', () => { throw new Error('mine'); }), 1);
+    await sleep(50);
+  `);
+  expect(code).toBe(0);
+  expect(names(readBatches())).toEqual(['work']);
+  expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual([]);
+});
+
 test('a rejection that nobody handles still ends the process', async () => {
   const { code } = await run(`
     profile().start();

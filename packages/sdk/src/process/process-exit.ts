@@ -29,6 +29,8 @@ export function onProcessEnd(recorder: ErrorRecorder, cancelled: () => void, flu
     process.off('uncaughtExceptionMonitor', record);
   };
   const record = guarded('recording the error that ends the program', (error: unknown) => {
+    // The program has its own way with errors, and may go on.
+    if (process.listenerCount('uncaughtException') > 0 || process.hasUncaughtExceptionCaptureCallback()) return;
     const [first = ''] = String(error).trim().split('\n', 1);
     const text = first.slice(0, errorChars);
     recorder.instant('failed', { error: text });
