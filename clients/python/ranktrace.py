@@ -2973,6 +2973,7 @@ def _steps_taken(optimizer):
     taken = 0
     for state in itertools.islice(optimizer.state.values(), _STATES_MAX):
         step = state.get("step") if isinstance(state, dict) else None
+        step = step.to_local() if hasattr(step, "to_local") else step
         if isinstance(step, torch.Tensor) and step.device.type != "cpu":
             is_captured = step.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
             return taken if is_captured else max(taken, int(step.item()))

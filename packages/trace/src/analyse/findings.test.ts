@@ -79,6 +79,23 @@ describe('findings', () => {
         'restarted [1] rank 1 began again: step 41 begins 5.00 s after the end of step 40',
       ],
     );
+    // A rank that fails again and again is not told a thousand times.
+    const often = livesOf(
+      ...Array.from({ length: 300 }, (_, at): [number, number, number, boolean, number, number] => [
+        0,
+        10 * at,
+        10 * at + 8,
+        false,
+        at,
+        at,
+      ]),
+    );
+    const texts = findCompleteness(headerOf(often.totals, 1), often.totals, { ranks: [], lives: often.lives }).map(({ text }) => text);
+    expect([texts.length, texts[1], texts.at(-1)]).toEqual([
+      10,
+      'rank 0 began again before: 291 times in all',
+      'rank 0 began again: step 299 begins 3.00 s after the end of step 298; rank 0 had stopped without saying goodbye',
+    ]);
     // Before any step, and without one since: the last life is what counts.
     expectOf(livesOf([0, 0, 90, true, 0, 99], [1, 0, 4, true], [1, 10, 90, false, 0, 99]), [
       'rank_lost [1] rank 1 (pid 4002) stopped without saying goodbye',

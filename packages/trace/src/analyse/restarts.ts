@@ -33,28 +33,50 @@ export function lastBegins(totals: readonly ProcessTotals[]): ReadonlyMap<number
   return begins;
 }
 
+/** Ranks that began again together: neither before the other had stopped. */
+interface Together {
+  readonly ranks: Set<number>;
+  readonly restarts: Restart[];
+  stopped: number;
+  began: number;
+}
+
+/** Restarts that are told one by one, the last ones, and groups before the last one in which a rank may belong. */
+const [restartsShown, groupsSearched] = [8, 8];
+
 /** `lives`: those that ended a step. */
 export function restartFindings(totals: readonly ProcessTotals[], lives: readonly LifeSteps[]): Finding[] {
   if (lives.length === 0) return [];
   const stepsOf = new Map(lives.map((life) => [life.process, life]));
   const byRank = new Map<number, ProcessTotals[]>();
   for (const life of totals) {
-    if (isBeside(life.process.incarnation) || life.from === undefined || life.until === undefined) continue;
-    byRank.set(life.process.rank, [...(byRank.get(life.process.rank) ?? []), life]);
+    const { rank, incarnation } = life.process;
+    if (isBeside(incarnation) || life.from === undefined || life.until === undefined) continue;
+    const ofRank = byRank.get(rank);
+    if (ofRank === undefined) byRank.set(rank, [life]);
+    else ofRank.push(life);
   }
-  const restarts: Restart[] = [];
-  for (const ofRank of byRank.values()) restarts.push(...restartsOf(ofRank, stepsOf));
-  const groups: Restart[][] = [];
+  const restarts = [...byRank.values()].flatMap((ofRank) => restartsOf(ofRank, stepsOf));
+  const groups: Together[] = [];
   for (const restart of restarts.sort((a, b) => a.began - b.began)) {
-    const together = groups.findLast((group) => group.every((one) => one.rank !== restart.rank && areTogether(one, restart)));
-    if (together === undefined) groups.push([restart]);
-    else together.push(restart);
+    const { rank, stopped, began } = restart;
+    const isOf = (group: Together): boolean => !group.ranks.has(rank) && began >= group.stopped && group.began >= stopped;
+    const together = groups.slice(-groupsSearched).findLast(isOf);
+    if (together === undefined) groups.push({ ranks: new Set([rank]), restarts: [restart], stopped, began });
+    else {
+      together.ranks.add(rank);
+      together.restarts.push(restart);
+      together.stopped = Math.max(together.stopped, stopped);
+    }
   }
-  return groups.map((group) => findingOf(group, byRank.size));
+  const told = groups.slice(-restartsShown).map(({ restarts: group }) => findingOf(group, byRank.size));
+  const before = groups.length - told.length;
+  const ranks = [...new Set(groups.slice(0, before).flatMap((group) => [...group.ranks]))].sort((a, b) => a - b);
+  const text = `${ranksText(ranks)} began again before: ${before} times in all`;
+  return before === 0 ? told : [{ kind: 'restarted', ranks, text, remedy: outputRemedy }, ...told];
 }
 
-/** Neither had begun again before the other had stopped. */
-const areTogether = (a: Restart, b: Restart): boolean => a.began >= b.stopped && b.began >= a.stopped;
+const outputRemedy = 'their output says why they ended';
 
 /** A life that ended no step tells of no training, unless it is the last one. */
 function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSteps>): Restart[] {
@@ -116,6 +138,6 @@ function findingOf(group: readonly Restart[], known: number): Finding {
   const remedy =
     isKnown && first === 0 && again > 0
       ? 'if the training went on from a checkpoint, say with which step: firstStep, or RANKTRACE_FIRST_STEP'
-      : 'their output says why they ended';
+      : outputRemedy;
   return { kind: 'restarted', ranks, text, remedy };
 }

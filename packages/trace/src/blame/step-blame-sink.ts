@@ -81,6 +81,8 @@ export class StepBlameSink implements TraceSink {
   readonly #processes = new Map<number, Process>();
   /** The same by process index. */
   readonly #byIndex: (Process | undefined)[] = [];
+  /** By rank, its last life that has ended a step. */
+  readonly #begun = new Map<number, number>();
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
   readonly #phases = new PhaseNames();
@@ -322,11 +324,9 @@ export class StepBlameSink implements TraceSink {
   /** The first step of a life: windows hold one life of each rank, and its numbers may go back. */
   #begin(about: TraceProcess): void {
     if (isBeside(about.incarnation)) return;
-    const lives = [...this.#processes.values()]
-      .map((one) => one.about)
-      .filter(({ rank, incarnation }) => rank === about.rank && !isBeside(incarnation));
-    const earlier = lives.filter(({ index }) => index !== about.index);
-    const over = earlier.length === 0 ? [] : this.held.filter((step) => earlier.some(({ index }) => this.#steps.get(step)?.has(index)));
+    const earlier = this.#begun.get(about.rank);
+    this.#begun.set(about.rank, about.index);
+    const over = earlier === undefined ? [] : this.held.filter((step) => this.#steps.get(step)?.has(earlier));
     if (over.length === 0) return;
     this.settleOver();
     this.#over = new Map();
