@@ -66,6 +66,17 @@ test.for(['mp.spawn', 'after-batch', 'spawn', 'fork', 'alone', 'placed'])(
   },
 );
 
+test.for(['mp.spawn', 'spawn', 'fork', 'placed'])('the error that ends a rank that is made by %s is told', async (how, context) => {
+  const python = pythonOf(context);
+  const directory = join(root, `failed-${how}`);
+  const port = `${await freePort()}`;
+  const fails = { FAILS: '1', RANKTRACE_RUN: 'failed' };
+  const program = (rank: number, about = {}) => run(python, directory, 'torch_spawned.py', [how, port, `${rank}`], { ...fails, ...about });
+  const ended = how === 'placed' ? [0, 1].map((rank) => program(rank, { RANK: `${rank}`, WORLD_SIZE: '2' })) : [program(0)];
+  expect(Math.max(...(await Promise.all(ended)).map(({ code }) => code ?? 0))).toBe(1);
+  expect((await readRun(join(directory, 'failed'), 'failed')).findings).toContain('rank 1 failed: ValueError: bad batch');
+});
+
 test('ranks of a program that trained before are a run of their own, and so is the program', async (context) => {
   const directory = join(root, 'apart');
   const { code, stderr } = await run(pythonOf(context), directory, 'torch_spawned.py', ['after-training', `${await freePort()}`, '0'], {

@@ -77,7 +77,7 @@ test('an exception ends the program as without', async () => {
   const { code, stderr } = await node([...register, '--input-type=module', '-e', 'setTimeout(() => { throw new Error("mine"); }, 20)']);
   expect(code).toBe(1);
   expect(stderr).toContain('Error: mine');
-  expect((await read()).findings).toEqual([]);
+  expect((await read()).findings).toEqual(['rank 0 failed: Error: mine']);
 });
 
 const withLayers = { RANKTRACE_WITH_STACK: 'true', RANKTRACE_WITH_MODULES: 'true' };

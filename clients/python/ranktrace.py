@@ -911,6 +911,20 @@ def _agreed_run(run, rank):
         return None
 
 
+def _noting(function):
+    """The function, whose error ends the recording."""
+
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if _running is not None:
+                _running._fail(error)
+            raise
+
+    return call
+
+
 class _Rank:
     """The target of a process that the program starts, and that may join a process group as one of its ranks."""
 
@@ -923,8 +937,11 @@ class _Rank:
             _instrument_when_loaded()
         except Exception as error:
             _notice(f"a process of the program is not recorded: {_reason(error)}")
+        if getattr(self._target, "__module__", "") == "torch.multiprocessing.spawn" and args and callable(args[0]):
+            # Its target takes the program's function, and keeps the error of that to itself.
+            args = (_noting(args[0]), *args[1:])
         try:
-            return self._target(*args, **kwargs)
+            return _noting(self._target)(*args, **kwargs)
         finally:
             # A forked process ends without its exit handlers.
             if _running is not None:
@@ -3728,14 +3745,10 @@ def _main(arguments):
     try:
         if is_module:
             sys.path[0] = os.getcwd()
-            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+            _noting(runpy.run_module)(arguments[0], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-            runpy.run_path(arguments[0], run_name="__main__")
-    except Exception as error:
-        if _running is not None:
-            _running._fail(error)
-        raise
+            _noting(runpy.run_path)(arguments[0], run_name="__main__")
     finally:
         if _running is not None:
             _running.stop()

@@ -31,6 +31,8 @@ def train(rank, port):
     init_process_group("gloo", rank=rank, world_size=2)
     fit(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64)))
     all_reduce(torch.ones(256))
+    if os.environ.get("FAILS") == str(rank):
+        raise ValueError("bad batch")
     destroy_process_group()
 
 

@@ -4,7 +4,7 @@
 //   rank 1   ├──────────────────────┤ ✕ Connection closed by peer
 //   rank 2   ├────────────────────┤✕    bad batch          the reason: it ended before the others did
 
-import { failedKey, isBeside, stillRunningKey } from '@ranktrace/protocol';
+import { failedKey, stillRunningKey } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { displayText } from '../model/shown-name.ts';
@@ -14,10 +14,8 @@ import type { Finding } from './findings.ts';
 /** Of the first error, and of the next one, which tells what it did to others. */
 const [errorChars, nextErrorChars] = [200, 80];
 
-/** `begins`: by rank, when its last life began. */
-export function failedFindings(totals: readonly ProcessTotals[], begins: ReadonlyMap<number, number>): Finding[] {
-  const isLast = ({ process, from }: ProcessTotals): boolean => from === undefined || from === begins.get(process.rank);
-  const lives = totals.filter((life) => !isBeside(life.process.incarnation) && isLast(life));
+/** `lives`: each rank's last one. */
+export function failedFindings(lives: readonly ProcessTotals[]): Finding[] {
   const failed = failedOf(lives);
   const [first] = failed;
   if (first === undefined) return [];
@@ -25,8 +23,8 @@ export function failedFindings(totals: readonly ProcessTotals[], begins: Readonl
   const gone = lives.filter(
     ({ ended, until, process }) => !ended && !process.metadata.has(stillRunningKey) && (until ?? 0) < (first.until ?? 0),
   );
-  const after = gone.length === 0 ? '' : `, after ${ranksText(gone.map(({ process }) => process.rank))} had stopped`;
-  return [{ kind: 'rank_failed', ranks, text: `${failedText(failed)}${after}`, remedy: `see the output of ${ranksText(ranks)}` }];
+  const after = gone.length === 0 ? '' : `after ${ranksText(gone.map(({ process }) => process.rank))} had stopped, `;
+  return [{ kind: 'rank_failed', ranks, text: `${after}${failedText(failed)}`, remedy: `see the output of ${ranksText(ranks)}` }];
 }
 
 /** The lives that ended by an error, in order of time. */

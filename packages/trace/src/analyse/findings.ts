@@ -14,7 +14,7 @@ import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
 import { failedFindings } from './failed-ranks.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
-import { lastBegins, restartFindings } from './restarts.ts';
+import { lastLives, restartFindings } from './restarts.ts';
 
 export interface Finding {
   readonly kind:
@@ -62,7 +62,7 @@ export function findCompleteness(
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
   const sampled = new Map<string, number[]>();
   const own = new Set(totals.filter(({ process }) => !isBeside(process.incarnation)).map(({ process }) => process.rank));
-  const begins = lastBegins(totals);
+  const lives = lastLives(totals);
   for (const total of totals) {
     const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } = total;
     const { rank } = process;
@@ -124,7 +124,9 @@ export function findCompleteness(
     }
     findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
     const isRecordedBeside = isBeside(process.incarnation) && own.has(rank);
-    const isFollowed = (begins.get(rank) ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
+    const next = lives.get(rank);
+    const isFollowed =
+      next !== undefined && next !== total && (next.from ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
     if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
     else if (!ended && !isFollowed && !process.metadata.has(stillRunningKey)) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
@@ -145,7 +147,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...failedFindings(totals, begins));
+  findings.push(...failedFindings([...lives.values()]));
   findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));

@@ -25,13 +25,18 @@ interface Restart {
   readonly before: readonly ProcessTotals[];
 }
 
-/** By rank, when its last life began. */
-export function lastBegins(totals: readonly ProcessTotals[]): ReadonlyMap<number, number> {
-  const begins = new Map<number, number>();
-  for (const { process, from = Number.NEGATIVE_INFINITY } of totals)
-    if (!isBeside(process.incarnation)) begins.set(process.rank, Math.max(from, begins.get(process.rank) ?? from));
-  return begins;
+/** By rank, the life that began last. */
+export function lastLives(totals: readonly ProcessTotals[]): ReadonlyMap<number, ProcessTotals> {
+  const last = new Map<number, ProcessTotals>();
+  for (const life of totals) {
+    if (isBeside(life.process.incarnation)) continue;
+    const known = last.get(life.process.rank);
+    if (known === undefined || beginOf(life) > beginOf(known)) last.set(life.process.rank, life);
+  }
+  return last;
 }
+
+const beginOf = ({ from }: ProcessTotals): number => from ?? Number.NEGATIVE_INFINITY;
 
 /** Ranks that began again together: neither before the other had stopped. */
 interface Together {
