@@ -23,6 +23,7 @@ import {
   type SlowCell,
   slowestCells,
 } from './heat-cells.ts';
+import { laterLives, rankName, shortRankName } from './rank-lives.ts';
 import { lastStepOf, stepsText } from './step-bins.ts';
 import { plotMargins } from './step-chart.tsx';
 import './heat-map.css';
@@ -33,7 +34,7 @@ export interface HeatMapProps {
   readonly ranks: readonly OverviewRank[];
   /** Undefined where there is no timeline to go to. */
   readonly onPick: ((rank: number, bin: number) => void) | undefined;
-  /** Ranks that stand out: their rows have a mark. */
+  /** Processes of ranks that stand out: their rows have a mark. */
   readonly marked: ReadonlySet<number>;
   /** The control that chooses the order. */
   readonly orderChoice: JSX.Element;
@@ -263,12 +264,13 @@ interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
 /** The slowest cells: the picture's content for people that cannot see it, or that want the numbers. */
 function SlowCells({ overview, ranks, rows, lengths, measure, onPick }: SlowCellsProps): JSX.Element {
   const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
+  const later = useMemo(() => laterLives(ranks), [ranks]);
   const columns: readonly Column<SlowCell>[] = [
     {
       key: 'rank',
       title: 'Rank',
       sort: ({ row }) => ranks[row]?.rank,
-      show: (cell) => <PickLink onPick={onPick && (() => onPick(cell))}>{ranks[cell.row]?.rank}</PickLink>,
+      show: (cell) => <PickLink onPick={onPick && (() => onPick(cell))}>{rankName(ranks[cell.row] as OverviewRank, later)}</PickLink>,
     },
     { key: 'step', title: 'Steps', sort: ({ bin }) => bin, show: ({ bin }) => binName(overview, bin) },
     {
@@ -340,7 +342,7 @@ function paint({ canvas, style, picture, overview, ranks, marked, width, height,
   context.drawImage(picture, 0, first, picture.width, last - first, leftOf(0), topOf(first), picture.width * binPx, (last - first) * rowPx);
   // A marked row of one pixel among a thousand would be overlooked: its cells take three.
   for (let row = first; rowPx < markedRowPx && marked.size <= markedRowsMax && row < last; row++) {
-    if (!marked.has(ranks[row]?.rank ?? -1)) continue;
+    if (!marked.has(ranks[row]?.process ?? -1)) continue;
     context.drawImage(picture, 0, row, picture.width, 1, leftOf(0), topOf(row), picture.width * binPx, markedRowPx);
   }
   if (rowPx >= 8) {
@@ -356,19 +358,21 @@ function paint({ canvas, style, picture, overview, ranks, marked, width, height,
   const every = Math.ceil(14 / rowPx);
   // Marked rows are named before all others, which have the room that is left.
   const named: number[] = [];
+  const later = laterLives(ranks);
   const name = (row: number): void => {
-    const rank = ranks[row]?.rank ?? 0;
+    const rank = ranks[row] as OverviewRank;
     // The first and the last label are moved in.
     const y = Math.max(6, Math.min(height - 6, topOf(row) + rowPx / 2));
     if (named.some((other) => Math.abs(other - y) < 12)) return;
     named.push(y);
-    context.fillStyle = cssColour(style, marked.has(rank) ? '--alert' : '--muted');
-    context.fillText(`${marked.has(rank) ? '▸ ' : ''}rank ${rank}`, left - 6, y);
+    const isMarked = marked.has(rank.process);
+    context.fillStyle = cssColour(style, isMarked ? '--alert' : '--muted');
+    context.fillText(`${isMarked ? '▸ ' : ''}rank ${shortRankName(rank, later)}`, left - 6, y);
   };
-  for (let row = first; row < last; row++) if (marked.has(ranks[row]?.rank ?? -1)) name(row);
+  for (let row = first; row < last; row++) if (marked.has(ranks[row]?.process ?? -1)) name(row);
   for (let row = Math.ceil(first / every) * every; row < last; row += every) name(row);
   for (let row = first; row < last; row++) {
-    if (!marked.has(ranks[row]?.rank ?? -1)) continue;
+    if (!marked.has(ranks[row]?.process ?? -1)) continue;
     // A row may be a pixel high: a mark beside it is visible in any case.
     context.fillStyle = cssColour(style, '--alert');
     context.fillRect(left - 4, Math.round(topOf(row) + rowPx / 2) - 1, 4, 3);
@@ -412,7 +416,8 @@ function cellText(
   measure: HeatMeasure,
 ): string {
   const deviation = rows[row]?.[bin] ?? Number.NaN;
-  const where = `Rank ${ranks[row]?.rank ?? ''}, ${binName(overview, bin)}`;
+  const rank = ranks[row];
+  const where = `Rank ${rank === undefined ? '' : rankName(rank, laterLives(ranks))}, ${binName(overview, bin)}`;
   if (Number.isNaN(deviation)) return `${where}: not known`;
   const isLength = measure === 'mean' || measure === 'longest';
   const more = formatMorePart(isLessWorse(measure) ? -deviation : deviation);

@@ -357,7 +357,10 @@ export function OrderedHeat({
   const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
   // Processes of a live run change several times a second; here only their hosts count.
   const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
-  const marked = useMemo(() => new Set(rankPhases(overview).flatMap(({ rank, standsOut }) => (standsOut ? [rank.rank] : []))), [overview]);
+  const marked = useMemo(
+    () => new Set(rankPhases(overview).flatMap(({ rank, standsOut }) => (standsOut ? [rank.process] : []))),
+    [overview],
+  );
   const choice = (
     <label>
       Order

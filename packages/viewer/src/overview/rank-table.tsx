@@ -8,6 +8,7 @@ import { formatBound, formatCount, formatDuration, formatMany } from '../control
 import { PickLink } from '../controls/pick-link.tsx';
 import { formatMorePart } from '../controls/signed.ts';
 import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
+import { laterLives, rankName } from './rank-lives.ts';
 import './rank-table.css';
 
 export interface RankTableProps {
@@ -73,7 +74,8 @@ function filtered(rows: readonly RankRow[], filter: string): readonly RankRow[] 
   return rows.filter(({ of, process }) => holds(`rank ${of.rank} ${process?.hostName ?? ''} ${process?.host ?? ''}`));
 }
 
-function columnsOf({ phases }: Overview, onPick: RankTableProps['onPick']): readonly Column<RankRow>[] {
+function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']): readonly Column<RankRow>[] {
+  const later = laterLives(ranks);
   const time = (key: string, title: string, hint: string, nsOf: (row: RankRow) => number): Column<RankRow> => ({
     key,
     title,
@@ -90,7 +92,7 @@ function columnsOf({ phases }: Overview, onPick: RankTableProps['onPick']): read
       sort: ({ of }) => of.rank,
       show: ({ of, process }) => (
         <PickLink onPick={onPick && (() => onPick(of.rank))}>
-          {of.rank}
+          {rankName(of, later)}
           {process?.ended === false && <span class="only-aloud"> (running)</span>}
         </PickLink>
       ),

@@ -1,6 +1,7 @@
 import { lowerMedian, type Overview, type OverviewRank, phaseMedians, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { seedCount } from '../../../../test/setup/seeds.ts';
+import { laterLives, rankName, shortRankName } from './rank-lives.ts';
 import { headlineOf, rankPhases } from './slow-ranks.ts';
 
 const ms = 1e6;
@@ -33,6 +34,18 @@ describe('rankPhases', () => {
     const [first, ...others] = rankPhases(overview);
     expect([first?.rank.rank, first?.worst, first?.score, first?.standsOut]).toEqual([2, 1, 80 * ms, true]);
     expect(others.map(({ standsOut }) => standsOut)).toEqual([false, false, false]);
+  });
+
+  it('names a rank that was started again once, for the life in which it was slow', () => {
+    const lives = [rank(0, [100, 200, 0, 0]), rank(1, [100, 200, 0, 0]), rank(0, [100, 200, 80, 0]), rank(1, [100, 280, 0, 0])];
+    const ranks = lives.map((one, process) => ({ ...one, process }));
+    const cost = { fromStep: 0, toStep: 9, affectedSteps: 10, comparedSteps: 20, nsPerAffectedStep: 8e7, nsPerStep: 4e7, shareOfStep: 0.2 };
+    const finding: ViewFinding = { severity: 'warning', kind: 'straggler', text: 'rank 1', ranks: [1], phase: 'backward', cost };
+    const overview = { phases, phaseRoles, ranks, findings: [finding], analysed: true };
+    expect(headlineOf(overview).ranks.map(({ rank: { rank, process } }) => [rank, process])).toEqual([[1, 3]]);
+    const later = laterLives(ranks);
+    expect(ranks.map((one) => rankName(one, later))).toEqual(['0', '1', '0, life 2', '1, life 2']);
+    expect(ranks.map((one) => shortRankName(one, later))).toEqual(['0', '1', '0 (2)', '1 (2)']);
   });
 
   it('blames the slower of two', () => {

@@ -65,9 +65,17 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   });
   const waited = ({ standsOut, waitedPart = 0 }: RankPhases): number => (standsOut && charged !== undefined ? waitedPart : 0);
   // Outliers come first whatever the usual differences in other phases.
-  return rows.sort(
+  return inOneLife(rows).sort(
     (a, b) => Number(b.standsOut) - Number(a.standsOut) || waited(b) - waited(a) || b.score - a.score || a.rank.rank - b.rank.rank,
   );
+}
+
+/** A finding charges a rank: of its lives, the one that is slowest stands out. */
+function inOneLife(rows: readonly RankPhases[]): RankPhases[] {
+  const slowest = new Map<number, RankPhases>();
+  for (const row of rows)
+    if (row.standsOut && !(row.score <= (slowest.get(row.rank.rank)?.score ?? Number.NEGATIVE_INFINITY))) slowest.set(row.rank.rank, row);
+  return rows.map((row) => (row.standsOut && slowest.get(row.rank.rank) !== row ? { ...row, standsOut: false } : row));
 }
 
 interface Charged {
