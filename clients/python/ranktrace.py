@@ -248,7 +248,7 @@ class _Point:
 class _Thread:
     """A line of the timeline: a thread, or in a window of PyTorch's profiler a stream."""
 
-    __slots__ = ("number", "kind", "name", "tid", "stack")
+    __slots__ = ("number", "kind", "name", "tid", "stack", "forward")
 
     def __init__(self, number, kind="thread", name=None, tid=None):
         self.number = number
@@ -256,6 +256,7 @@ class _Thread:
         self.name = threading.current_thread().name if name is None else name
         self.tid = threading.get_native_id() if tid is None else tid
         self.stack = []
+        self.forward = None  # when the forward pass began that is a phase once backward begins
 
 
 class _Recorded:
@@ -1476,8 +1477,11 @@ class _Rows:
         number, began = current
         place = {"step": number}
         spans = [span for span in list(thread.stack) if span.start >= began]
+        forward = thread.forward
         if spans:
             place["phase"], place["since"] = _text(spans[0].name), self._time(spans[0].start)
+        elif forward is not None and forward >= began:
+            place["phase"], place["since"] = "forward", self._time(forward)
         else:
             ended = self._phases.get(thread.number)
             if ended and ended[-1][0] >= self._time(began):
@@ -2888,6 +2892,7 @@ class _Pinger:
 _is_instrumented = False
 _first_optimizer = None
 _optimizer_steps = 0
+_has_loader = False
 _mark = threading.local()  # by thread: when the forward pass may have begun, and its parts before waits for a device
 _WAIT_NS = 50_000  # a call that may wait for a device and takes so long has waited
 
@@ -3035,7 +3040,8 @@ def _hook_optimizers():
             _first_optimizer = weakref.ref(optimizer)
         if _first_optimizer() is optimizer and not profile._counts_steps:
             profile._end_step()
-        _set_mark(_now())
+        # Of a loop with a loader, the next batch comes first.
+        _set_mark(_now(), is_forward=not _has_loader)
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
@@ -3070,6 +3076,7 @@ def _hook_data_loaders():
 
     @functools.wraps(original)
     def next_batch(self):
+        global _has_loader
         awaited = _awaited
         if awaited is not None and _group() is None:
             # A batch alone is no training: a program may look at one, and then start its ranks.
@@ -3082,6 +3089,7 @@ def _hook_data_loaders():
         span = None
         if profile is not None:
             _begin_steps(profile)
+            _has_loader = True
             _add_loader_workers(profile, getattr(self, "_num_workers", 0))
             span = profile._begin(_Span("data"))
         try:
@@ -3089,7 +3097,7 @@ def _hook_data_loaders():
         finally:
             if span is not None:
                 _end(span)
-                _set_mark(span.end)
+                _set_mark(span.end, is_forward=True)
 
     dataloader._BaseDataLoaderIter.__next__ = next_batch
 
@@ -3323,8 +3331,12 @@ def _add_wait(profile, began, ended):
     _add_phase(profile, thread, "synchronize", began, ended)
 
 
-def _set_mark(time):
+def _set_mark(time, is_forward=False):
+    """What follows may be the forward pass; `is_forward`: it is nothing else."""
     _mark.time, _mark.parts = time, []
+    _, thread = getattr(_local, "thread", None) or (None, None)
+    if thread is not None:
+        thread.forward = time if is_forward else None
 
 
 def _add_since_mark(profile, name):
@@ -3332,6 +3344,8 @@ def _add_since_mark(profile, name):
     began = getattr(_mark, "time", None)
     _mark.time = None
     thread = _thread_of(profile)
+    if thread is not None:
+        thread.forward = None
     if began is None or thread is None or thread.stack or len(profile._events) >= _EVENTS_MAX:
         return
     for start, end in (*_mark.parts, (began, _now())):

@@ -140,8 +140,8 @@ export class AlertEngine {
   readonly #hang: HangIncident;
   #nowMs = 0;
   #lastStepMs = Number.NaN;
-  /** The phases of the step that was told last. */
-  #lastPhases: ReadonlyMap<string, number> = new Map();
+  /** Phases of the last of the steps with most of them: some steps lack what others have now and then, as a barrier. */
+  #fullestPhases: ReadonlyMap<string, number> = new Map();
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
   /** Infinity: unknown. */
@@ -255,7 +255,7 @@ export class AlertEngine {
     this.#collectives.goesOn(rank, this.#nowMs);
     this.#reports.forget(rank);
     this.#lastStepMs = this.#nowMs;
-    this.#lastPhases = fact.phases;
+    if (fact.phases.size >= this.#fullestPhases.size) this.#fullestPhases = fact.phases;
     state.isRestarted = false;
     state.steps++;
     state.length += fact.length;
@@ -568,7 +568,7 @@ export class AlertEngine {
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
       lastStepOf: (rank) => this.#assembly.lastOf(rank),
       lastStepMs: this.#lastStepMs,
-      lastPhases: this.#lastPhases,
+      phases: [...this.#fullestPhases.keys()],
       isWarm: this.#stepsJudged >= limits.alertLimitSteps,
       usual: this.#stepTime.usual,
       longest: this.#longest,

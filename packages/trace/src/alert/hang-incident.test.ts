@@ -47,9 +47,8 @@ class Job {
       this.nowMs += this.#stepMs;
       for (const rank of ranks) {
         this.hear(rank);
-        const phases = new Map(
-          ['data', 'recv', 'forward', 'backward', 'optimizer'].map((name) => [name, (this.#stepMs * 1e6) / 5] as const),
-        );
+        const names = [...(this.#step % 20 === 0 ? ['barrier'] : []), 'data', 'recv', 'forward', 'backward', 'optimizer'];
+        const phases = new Map(names.map((name) => [name, (this.#stepMs * 1e6) / names.length] as const));
         this.engine.step(rank, { step: this.#step, length: this.#stepMs * 1e6, overhead: 0, phases, context: 0 });
       }
       this.#take(this.engine.changes(began + this.nowMs));
@@ -191,6 +190,12 @@ describe('a hang', () => {
       (job: Job) => job.isAfter(1, 'data'),
       [1],
       'rank 1 is in step 50, after data; ranks 0, 2, 3 are in backward of step 50',
+    ],
+    [
+      'a phase that only some steps have',
+      (job: Job) => job.isAfter(1, 'barrier'),
+      [1],
+      'rank 1 is in step 50, after barrier; ranks 0, 2, 3 are in backward of step 50',
     ],
     [
       'a later phase',

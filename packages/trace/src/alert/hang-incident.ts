@@ -37,8 +37,8 @@ export interface HangFacts {
   /** The last step that a rank ended; −1 before its first. */
   readonly lastStepOf: (rank: number) => number;
   readonly lastStepMs: number;
-  /** In their order. */
-  readonly lastPhases: ReadonlyMap<string, number>;
+  /** Of a step, in their order. */
+  readonly phases: readonly string[];
   /** Whether enough steps ended to know their usual length. */
   readonly isWarm: boolean;
   readonly usual: number;
@@ -255,7 +255,7 @@ export class HangIncident {
     const others = going.filter((rank) => !restarted.includes(rank));
     const first = Math.min(...others.map(lastStepOf));
     const working = first < furthest || restarted.length > 0 ? [] : this.#places.working(others, this.#roles);
-    const inStep = working.length > 0 ? [] : this.#places.behind(others, [...facts.lastPhases.keys()], this.#roles);
+    const inStep = working.length > 0 ? [] : this.#places.behind(others, facts.phases, this.#roles);
     const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : inStep;
     const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
