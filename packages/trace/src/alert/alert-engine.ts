@@ -1,6 +1,6 @@
 // All rules over one run, fed with the batches that an aggregator receives.
 //
-//   rank()  step()  counter()  collective()  isIn()      for each batch, in this order
+//   rank()  step()  fail()  counter()  collective()  isIn()   for each batch, in this order
 //                     │
 //   changes(now)      ▼  steps reported by all ranks ──► step time, drift, limit          after each batch
 //   tick(now)            silence, hang, loss, clocks, run over                            about once a second
@@ -111,7 +111,7 @@ export interface AlertEngineState {
 
 /** A run without batches for this many heartbeat timeouts is over. */
 const overFactor = 20;
-/** Of an error, in an alert. */
+/** Most characters of an error in an alert. */
 const errorCharsMax = 200;
 /** Below this share of the least growth, or of the overhead limit, the incident is over. */
 const calmShare = 0.75;

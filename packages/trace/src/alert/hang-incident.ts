@@ -37,7 +37,7 @@ export interface HangFacts {
   /** The last step that a rank ended; −1 before its first. */
   readonly lastStepOf: (rank: number) => number;
   readonly lastStepMs: number;
-  /** Of a step, in their order. */
+  /** Phases of a step, in their order. */
   readonly phases: readonly string[];
   /** Whether enough steps ended to know their usual length. */
   readonly isWarm: boolean;

@@ -11,7 +11,7 @@ import { displayText } from '../model/shown-name.ts';
 import type { ProcessTotals } from '../model/trace-sink.ts';
 import type { Finding } from './findings.ts';
 
-/** Of the first error, and of the next one, which tells what it did to others. */
+/** Most characters of the first error, and of the next one, which tells what it did to others. */
 const [errorChars, nextErrorChars] = [200, 80];
 
 /** `lives`: each rank's last one. */

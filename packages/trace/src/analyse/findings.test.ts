@@ -124,7 +124,7 @@ describe('findings', () => {
     const killed = rankOf(0, { ended: false, from: traceTime(0), until: traceTime(900e6) });
     const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
     check([killed, failedOf(1, closed, 1030), rankOf(2)], [lost, `rank_failed [1] after rank 0 had stopped, rank 1 failed: ${closed}`]);
-    // Of an earlier life it is part of the restart.
+    // An error of an earlier life is part of the restart.
     const next = { ...rankOf(2, { from: traceTime(5000e6), until: traceTime(9000e6) }) };
     const again = { ...next, process: { ...next.process, index: 9, pid: 5000 } };
     const lives = [bad, again].map(({ process }, at) => ({

@@ -42,7 +42,7 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** What the steps of ranks and of their lives say. */
+/** Summaries of the steps of ranks, and of their lives. */
 export interface StepsOfRanks {
   readonly ranks: readonly StepsOfRank[];
   readonly lives: readonly LifeSteps[];

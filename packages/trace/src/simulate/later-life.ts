@@ -6,7 +6,7 @@ export interface LaterLife {
   readonly incarnation: string;
   /** How much later all of it is. */
   readonly seconds: number;
-  /** What is added to the numbers of its steps. */
+  /** Added to the numbers of its steps. */
   readonly firstStep: number;
 }
 

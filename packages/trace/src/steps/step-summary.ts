@@ -56,7 +56,7 @@ export interface RunSummary {
   readonly median: Nanos | undefined;
   readonly p95: Nanos | undefined;
   readonly ranks: readonly RankSummary[];
-  /** Of all lives that ended a step, by process. */
+  /** All lives that ended a step, by process. */
   readonly lives: readonly LifeSteps[];
 }
 
