@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { gpuJob } from '../packages/trace/src/testing/gpu-job.ts';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { startCommand } from './setup/ranktrace-command.ts';
@@ -335,6 +336,36 @@ describe('jobs that were mixed by mistake', () => {
     });
     const { code, stderr } = await runLine(['report', input]);
     expect(code, stderr).toBe(0);
+  });
+});
+
+describe('two attempts of a job in one folder', () => {
+  const slowIn = (attempt: number, slow: number) => {
+    const faults = [0, 1].map((rank) => ({ kind: 'slow_kernels', rank, amount: rank === slow ? 12 : 8 }) as const);
+    return gpuJob({ seed: 5, ranks: 2, steps: 6, spread: 0.02, faults, laterNs: BigInt(attempt) * 3_600_000_000_000n });
+  };
+
+  // In containers each attempt's processes have the same ids, and drivers count launches from the start.
+  it.each(['the same process ids', 'other process ids'])('are told apart, each with its own straggler (%s)', async (which) => {
+    const input = at(`attempts-${which}`);
+    mkdirSync(input);
+    for (const attempt of [0, 1]) {
+      for (const [rank, { text }] of slowIn(attempt, attempt).files.entries()) {
+        const other = attempt === 1 && which.startsWith('other');
+        const shown = other ? text.replaceAll(/"pid": ?(\d+)/g, (_, pid) => `"pid": ${Number(pid) + 50_000}`) : text;
+        writeFileSync(join(input, `host-${rank}.${attempt}.pt.trace.json.gz`), gzipSync(shown));
+      }
+    }
+    const { code, stdout, stderr } = await runLine(['report', input]);
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('the files are of 2 attempts of the job; for the last one alone, give its files, such as ');
+    for (const rank of [0, 1])
+      expect(stdout).toMatch(new RegExp(`straggler: rank ${rank} in GPU compute: .* in each of \\d affected steps`));
+    expect(stdout).toContain('clocks: as recorded');
+    expect(stdout).toContain('rank 1, life 2');
+    expect(stdout).toMatch(
+      /restarted: all 2 ranks began again: step 2 begins 3600 s after the end of step 7; steps 2 to 7 are there twice/,
+    );
   });
 });
 

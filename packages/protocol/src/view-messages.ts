@@ -399,6 +399,8 @@ export interface Overview {
 /** Work of a rank's devices over its recorded steps; lengths in ns. */
 export interface OverviewGpu {
   readonly rank: number;
+  /** Which life of the rank, from 2 on. Absent: the first. */
+  readonly life?: number;
   /** The sum of the parts. */
   readonly length: number;
   /** Compute alone, communication behind compute, communication alone, copies alone. */

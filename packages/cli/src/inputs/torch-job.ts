@@ -3,8 +3,9 @@
 //   files  ──►  tables  ──►  by rank  ──►  windows of one process, in order of time  ──►  kinetoSource
 //
 // The rank comes from the file's content (`distributedInfo`), else from its name (`rank3…`, `worker3…`), else from its position. Several files of one
-// rank are windows of one process (as tensorboard's handler writes them) if none begins before the previous one has ended; with another pid, they are
-// another incarnation of the rank.
+// rank are windows of one process (as tensorboard's handler writes them) if none begins before the previous one has ended; with another pid, or where
+// the numbers of launches go back (in containers pids repeat), they are another incarnation of the rank. Those of different ranks that ran together are
+// one attempt of the job: it was started again, or its folder is that of an earlier one.
 //
 // Files of several jobs are an error, for one report on both would be wrong (one-job.ts); with `allowMixed` they are accepted, and a file whose rank
 // is taken at that time gets a free one.
@@ -14,6 +15,8 @@ import { limits } from '@ranktrace/protocol';
 import { type BatchSource, leftOutText, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { isNdtimeline } from '@ranktrace/trace/ndtimeline';
 import {
+  attemptsOf,
+  type KinetoExtent,
   type KinetoFile,
   type KinetoTable,
   kinetoExtent,
@@ -31,13 +34,9 @@ import { SpillFile } from './spill-file.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
 /** A file with its own facts, before the comparison with others. */
-export interface TorchProfile extends KinetoFile {
+export interface TorchProfile extends KinetoFile, KinetoExtent {
   readonly path: string;
   readonly rank: number;
-  /** ns since 1970: its first event's time. */
-  readonly first: bigint;
-  readonly last: bigint;
-  readonly pid: number;
 }
 
 export interface TorchJob extends Disposable {
@@ -83,21 +82,20 @@ function jobOf(files: readonly TorchFile[], allowMixed: boolean, close: () => vo
   const placed = allowMixed ? withRanksOfTheirOwn(profiles) : profiles;
   const processes = byRank(placed).flatMap(processesOf);
   const worldSize = worldSizeOf(placed);
-  sayWhatDiffers(processes);
+  const attempts = attemptsOfJob(processes);
+  sayWhatDiffers(processes, attempts);
+  const described = (run: string) => processes.map((files, at) => ({ run, rank: rankOf(files), worldSize, attempt: attempts[at], files }));
   return {
     run: runOf(placed),
     profiles: placed,
-    sources: (run) =>
-      kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))).map((source, index) =>
-        naming(source, processes[index] as readonly TorchProfile[]),
-      ),
+    sources: (run) => kinetoSources(described(run)).map((source, at) => naming(source, processes[at] as readonly TorchProfile[])),
     [Symbol.dispose]: close,
   };
 }
 
 /** The source, with errors that name its file: rows of a temporary file are read with the batches. */
 function naming(source: BatchSource, [profile]: readonly TorchProfile[]): BatchSource {
-  const { rank, incarnation, count, missing, hostUnknown = false } = source;
+  const { rank, incarnation, count, missing, hostUnknown = false, attempt = 0, tellsTracks = false } = source;
   const batch: BatchSource['batch'] = (index, only) => {
     try {
       return source.batch(index, only);
@@ -105,7 +103,7 @@ function naming(source: BatchSource, [profile]: readonly TorchProfile[]): BatchS
       throw error instanceof TraceError && profile !== undefined ? ofFile(profile.path, error) : error;
     }
   };
-  return { rank, incarnation, count, missing, hostUnknown, batch };
+  return { rank, incarnation, count, missing, hostUnknown, attempt, tellsTracks, batch };
 }
 
 /** Our own recorder writes it into its files. */
@@ -164,10 +162,26 @@ function processesOf(ofRank: readonly TorchProfile[]): TorchProfile[][] {
   const processes: TorchProfile[][] = [];
   for (const file of ofRank.toSorted(byTime)) {
     const before = processes.at(-1)?.at(-1);
-    if (before?.pid === file.pid) processes.at(-1)?.push(file);
+    if (before !== undefined && isSameProcess(before, file)) processes.at(-1)?.push(file);
     else processes.push([file]);
   }
   return processes;
+}
+
+const isSameProcess = (before: KinetoExtent, after: KinetoExtent): boolean =>
+  before.pid === after.pid && (after.launches?.least ?? Number.POSITIVE_INFINITY) > (before.launches?.greatest ?? 0);
+
+const rankOf = ([first]: readonly TorchProfile[]): number => (first as TorchProfile).rank;
+
+/** The attempt of each process. */
+function attemptsOfJob(processes: readonly (readonly TorchProfile[])[]): readonly number[] {
+  const origin = processes[0]?.[0]?.first ?? 0n;
+  return attemptsOf(
+    processes.map((files) => {
+      const last = files.at(-1) as TorchProfile;
+      return { rank: rankOf(files), from: Number((files[0] as TorchProfile).first - origin), until: Number(last.last - origin) };
+    }),
+  );
 }
 
 function worldSizeOf(profiles: readonly TorchProfile[]): number {
@@ -181,11 +195,19 @@ function sayWhatIsLeftOut(path: string, { skipped, leftOutAt }: KinetoTable): vo
 }
 
 /** Windows are counted from the last one: a rank that lacks one is matched wrongly, so this reports the difference. */
-function sayWhatDiffers(processes: readonly (readonly TorchProfile[])[]): void {
-  const counts = [...new Set(processes.map((files) => files.length))];
-  if (counts.length < 2) return;
-  const [few, many] = [Math.min(...counts), Math.max(...counts)];
-  say(`ranks have from ${few} to ${many} files: collectives without a number of their own are matched from the last file backwards`);
+function sayWhatDiffers(processes: readonly (readonly TorchProfile[])[], attempts: readonly number[]): void {
+  const numbers = [...new Set(attempts)];
+  if (numbers.length > 1) {
+    const [first] = processes[attempts.lastIndexOf(Math.max(...numbers))] as readonly TorchProfile[];
+    say(`the files are of ${numbers.length} attempts of the job; for the last one alone, give its files, such as "${first?.path}"`);
+  }
+  const differing = numbers.flatMap((attempt) => {
+    const counts = processes.flatMap((files, at) => (attempts[at] === attempt ? [files.length] : []));
+    const [few, many] = [Math.min(...counts), Math.max(...counts)];
+    return few === many ? [] : [`${few} to ${many}`];
+  });
+  if (differing.length === 0) return;
+  say(`ranks have from ${differing[0]} files: collectives without a number of their own are matched from the last file backwards`);
 }
 
 const listed = 4;

@@ -8,7 +8,7 @@ const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
 const silent = { share: 0, saves: undefined };
 
 const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
-  ...{ rank: number, host: 'h', hostName: 'h', incarnation: '1', from: 0, until: 100 * ms },
+  ...{ rank: number, host: 'h', hostName: 'h', incarnation: '1', attempt: 0, from: 0, until: 100 * ms },
   devices: [{ device: 0, utilisation: 0.8, smEfficiency: 0.7, occupancy: 0.5 }],
   totals: { length: 100 * ms, compute: 60 * ms, overlapped: 5 * ms, exposed: 10 * ms, copies: 5 * ms, idle: 20 * ms },
   temporal: { kernelTime: 100 * ms, idle: 20 * ms, compute: 65 * ms, nonCompute: 15 * ms },

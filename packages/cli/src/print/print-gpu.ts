@@ -49,16 +49,19 @@ function sharesTable(ranks: readonly GpuRank[]): string {
   const rows = shown.map((rank) => {
     const { length, compute, overlapped, exposed, copies, idle } = rank.totals;
     const shares = [compute, overlapped, exposed, copies, idle].map((part) => percentText(length > 0 ? part / length : 0));
-    return [`rank ${rank.rank}`, formatNanos(length), ...shares, idleText(rank)];
+    return [nameOf(rank), formatNanos(length), ...shares, idleText(rank)];
   });
   const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, true, false])];
   if (ranks.length > shown.length) lines.push(`(the first ${shown.length} of ${formatCount(ranks.length)} ranks; all of them with --json)`);
-  const [first] = ranks;
-  const steps = first === undefined ? 0 : first.steps.length + first.stepsLeftOut;
+  const ofFirst = ranks.filter(({ rank }) => rank === ranks[0]?.rank);
+  const steps = ofFirst.reduce((sum, { steps: of, stepsLeftOut }) => sum + of.length + stepsLeftOut, 0);
   const over = steps > 0 ? `over ${formatCount(steps)} steps` : 'from the first work to the end of the last: there are no steps';
   lines.push(`compute = nothing else runs, hidden = communication behind compute, exposed = communication alone; ${over}`);
   return lines.join('\n');
 }
+
+/** `rank 3`, or of a rank that was started again `rank 3, life 2`. */
+const nameOf = ({ rank, attempt }: GpuRank): string => (attempt > 0 ? `rank ${rank}, life ${attempt + 1}` : `rank ${rank}`);
 
 /** `host late 3.8 %, most in data, aten::copy_; launch 3.2 %`. */
 function idleText({ idle, totals: { length } }: GpuRank): string {
@@ -77,16 +80,16 @@ function idleText({ idle, totals: { length } }: GpuRank): string {
 }
 
 function overlapTable(ranks: readonly GpuRank[]): string {
-  const groups = new Map<string, { kernels: number; total: number; overlapped: number; bandwidth: number; ranks: number }>();
-  for (const { overlap } of ranks) {
+  const groups = new Map<string, { kernels: number; total: number; overlapped: number; bandwidth: number; ranks: Set<number> }>();
+  for (const { rank, overlap } of ranks) {
     for (const { group, kernels, total, overlapped, busBandwidth = 0 } of overlap.slice(1)) {
-      const line = groups.get(group) ?? { kernels: 0, total: 0, overlapped: 0, bandwidth: 0, ranks: 0 };
+      const line = groups.get(group) ?? { kernels: 0, total: 0, overlapped: 0, bandwidth: 0, ranks: new Set() };
       groups.set(group, line);
       line.kernels += kernels;
       line.total += total;
       line.overlapped += overlapped;
       line.bandwidth = Math.max(line.bandwidth, busBandwidth);
-      line.ranks++;
+      line.ranks.add(rank);
     }
   }
   if (groups.size === 0) return '';
@@ -96,8 +99,8 @@ function overlapTable(ranks: readonly GpuRank[]): string {
     .slice(0, kernelsShown)
     .map(([group, line]) => {
       const bandwidth = line.bandwidth > 0 ? `${(line.bandwidth / 1e9).toFixed(1)} GB/s` : '-';
-      const time = [formatNanos(line.total / line.ranks), percentText(line.total > 0 ? line.overlapped / line.total : 0)];
-      return [group, formatCount(line.ranks), formatCount(line.kernels), ...time, bandwidth];
+      const time = [formatNanos(line.total / line.ranks.size), percentText(line.total > 0 ? line.overlapped / line.total : 0)];
+      return [group, formatCount(line.ranks.size), formatCount(line.kernels), ...time, bandwidth];
     });
   return formatTable([head, ...rows], [false, true, true, true, true, true]);
 }
@@ -119,7 +122,7 @@ function kernelsTable(ranks: readonly GpuRank[]): string {
     }
   }
   if (names.size === 0) return '';
-  const isAlone = ranks.length === 1;
+  const isAlone = new Set(ranks.map(({ rank }) => rank)).size === 1;
   const head = ['kernels', 'calls', 'total', 'share', 'mean', ...(isAlone ? [] : ['rank by rank']), 'tensor cores'];
   const rows = [...names]
     .sort(([, a], [, b]) => b.total - a.total)
@@ -138,11 +141,11 @@ const percentOrNone = (share: number | undefined): string => (share === undefine
 
 /** Figures of the TensorBoard plugin, where kernels carry what they need. */
 function devicesTable(ranks: readonly GpuRank[]): string {
-  const devices = ranks.flatMap(({ rank, devices: of }) => of.map((device) => ({ rank, ...device })));
+  const devices = ranks.flatMap((rank) => rank.devices.map((device) => ({ rank, ...device })));
   if (devices.every(({ smEfficiency }) => smEfficiency === undefined)) return '';
   const shown = devices.toSorted((a, b) => a.utilisation - b.utilisation).slice(0, devicesShown);
   const rows = shown.map(({ rank, device, utilisation, smEfficiency, occupancy }) => {
-    return [`rank ${rank}, GPU ${device}`, ...[utilisation, smEfficiency, occupancy].map(percentOrNone)];
+    return [`${nameOf(rank)}, GPU ${device}`, ...[utilisation, smEfficiency, occupancy].map(percentOrNone)];
   });
   const lines = [formatTable([['devices', 'utilisation', 'SM efficiency', 'occupancy'], ...rows], [false, true, true, true])];
   if (devices.length > shown.length)
@@ -197,22 +200,22 @@ function sequencesTable(ranks: readonly GpuRank[]): string {
 }
 
 function annotationsTable(ranks: readonly GpuRank[]): string {
-  const names = new Map<string, { count: number; total: number; min: number; max: number; ranks: number }>();
-  for (const { annotations } of ranks) {
+  const names = new Map<string, { count: number; total: number; min: number; max: number; ranks: Set<number> }>();
+  for (const { rank, annotations } of ranks) {
     for (const { name, count, total, min, max } of annotations) {
-      const line = names.get(name) ?? { count: 0, total: 0, min, max, ranks: 0 };
+      const line = names.get(name) ?? { count: 0, total: 0, min, max, ranks: new Set() };
       names.set(name, line);
       line.count += count;
       line.total += total;
       line.min = Math.min(line.min, min);
       line.max = Math.max(line.max, max);
-      line.ranks++;
+      line.ranks.add(rank);
     }
   }
   const shown = [...names].sort(([, a], [, b]) => b.total - a.total).slice(0, kernelsShown);
   if (shown.length === 0) return '';
   const rows = shown.map(([name, { count, total, min, max, ranks: of }]) => {
-    return [shortName(name), formatCount(of), formatCount(count), ...[total / count, min, max].map(formatNanos)];
+    return [shortName(name), formatCount(of.size), formatCount(count), ...[total / count, min, max].map(formatNanos)];
   });
   const head = ['spans as the devices saw them', 'ranks', 'times', 'mean', 'shortest', 'longest'];
   return formatTable([head, ...rows], [false, true, true, true, true, true]);

@@ -36,6 +36,8 @@ export interface ClockEvidence {
   readonly host: string;
   /** The host is not known, and `epoch` is that of a wall clock that several sources may share. */
   readonly hostUnknown?: boolean;
+  /** The attempt of its job: ranks of different ones have no events and steps in common, whatever their numbers. Absent: 0. */
+  readonly attempt?: number;
   /** The host's monotonic clock at RankTime 0, ns. */
   readonly epoch: bigint;
   /** Oldest first. */

@@ -4,6 +4,7 @@
 //   the reference's own ranks: exact · hosts with pings to it: sampled · hosts with collectives or calls shared with those: messages, or shared
 //   where nothing contradicts that files of unknown hosts have one wall clock · all others: unaligned, placed by the steps that they share
 //   or by their wall clock
+//   of a later attempt of the job, which shares nothing with the one before: its lowest rank's host by its wall clock, the others by that one
 //
 //   hostPings ─► fitHostOffset  (tiers 0 and 1)          host-pings.ts, host-offset.ts
 //   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; these also locate a clock step between two pings
@@ -22,6 +23,7 @@ import type { ClockEvidence } from './clock-evidence.ts';
 import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing, type OffsetHints } from './host-offset.ts';
 import { type HostPing, hostPings, isPossible, referenceTime, windowNs } from './host-pings.ts';
+import { earliest, type Host, hostsOf, ofLowestRank, wallClockOf } from './hosts.ts';
 import type { LastResort } from './last-resort.ts';
 import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
 import { FirstsOfSteps, MetHosts } from './met-hosts.ts';
@@ -40,13 +42,6 @@ export interface FittedClocks {
   }[];
   /** Unix time in ns at TraceTime 0. */
   readonly unixEpoch: bigint | undefined;
-}
-
-/** One host's ranks and the epoch of its clock. */
-export interface Host {
-  readonly name: string;
-  readonly ranks: readonly ClockEvidence[];
-  readonly epoch: bigint;
 }
 
 /** A host's clock by tiers 0 and 1. */
@@ -88,6 +83,7 @@ export class ClusterClocks {
     this.#placed = this.#hosts.map((host, index) => placeByPings(host, index, this.#reference, this.#origin));
     placeSteps(this.#hosts, this.#placed, this.#reference, this.#origin);
     placeByMessages(this.#hosts, this.#placed);
+    placeAttempts(this.#hosts, this.#placed);
     this.#unixEpoch = placeUnaligned(this.#hosts, this.#placed);
   }
 
@@ -242,25 +238,6 @@ function axisClock(placed: PlacedHost): AxisClock {
   };
 }
 
-/** Ranks by host; each rank of unknown host has its own clock until evidence says that they share one. */
-function hostsOf(evidence: readonly ClockEvidence[]): Host[] {
-  const ranks = new Map<string, ClockEvidence[]>();
-  for (const [index, rank] of evidence.entries()) {
-    const name = rank.hostUnknown === true ? `unknown ${index}` : rank.host;
-    const held = ranks.get(name);
-    if (held === undefined) ranks.set(name, [rank]);
-    else held.push(rank);
-  }
-  return [...ranks].map(([name, own]) => ({ name, ranks: own, epoch: earliest(own.map(({ epoch }) => epoch)) }));
-}
-
-/** The least of `epochs` (at least one), except those so far from the middle one that a double cannot count from them. */
-function earliest(epochs: readonly bigint[]): bigint {
-  const sorted = [...epochs].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-  const middle = sorted[sorted.length >> 1] as bigint;
-  return sorted.find((epoch) => middle - epoch < BigInt(Number.MAX_SAFE_INTEGER) / 2n) as bigint;
-}
-
 function chooseReference(evidence: readonly ClockEvidence[], hosts: readonly Host[]): string {
   const answers = new Map<string, number>();
   for (const { samples } of evidence) {
@@ -268,11 +245,7 @@ function chooseReference(evidence: readonly ClockEvidence[], hosts: readonly Hos
   }
   const [most] = [...answers].sort(([hostA, a], [hostB, b]) => b - a || (hostA < hostB ? -1 : 1));
   if (most !== undefined) return most[0];
-  const lowest = (host: Host): number => host.ranks.reduce((least, { rank }) => Math.min(least, rank), Number.POSITIVE_INFINITY);
-  return (
-    hosts.reduce<Host | undefined>((first, host) => (first === undefined || lowest(host) < lowest(first) ? host : first), undefined)
-      ?.name ?? ''
-  );
+  return ofLowestRank(hosts)?.name ?? '';
 }
 
 /** Number of a rank's first pings that locate its RankTime 0: only first ones, so that later pings do not move the axis. */
@@ -402,17 +375,42 @@ function placeByMessage(
 }
 
 /**
+ * Places attempts of which no host is placed: one host by its wall clock, the others by it. Attempts do not overlap, so nothing rests on how far
+ * apart they are.
+ */
+function placeAttempts(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): void {
+  const known = new Set(hosts.flatMap(({ attempt }, index) => (placed[index] === undefined ? [] : [attempt])));
+  const others = new Set(hosts.flatMap(({ attempt }) => (known.has(attempt) ? [] : [attempt])));
+  const unixEpoch = others.size === 0 ? undefined : unixEpochOf(hosts, placed);
+  if (unixEpoch === undefined) return;
+  for (const attempt of others) {
+    const host = ofLowestRank(hosts.filter((one) => one.attempt === attempt)) as Host;
+    const reading = wallClockOf(host);
+    if (reading === undefined) continue;
+    const [leader, offset] = [hosts.indexOf(host), Number(reading.unix - BigInt(reading.time) - unixEpoch)];
+    placed[leader] = { model: ClockModel.shifted('shared', offset, nanos(0)), from: 0, until: 0, referenceBound: 0, leader };
+  }
+  placeByMessages(hosts, placed);
+}
+
+/** Unix time in ns at TraceTime 0, by the first aligned host that has a wall clock. */
+function unixEpochOf(hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[]): bigint | undefined {
+  for (const method of ['exact', 'sampled', 'messages'] as const) {
+    for (const [index, host] of hosts.entries()) {
+      const model = placed[index]?.model;
+      const reading = model?.alignment.method === method ? wallClockOf(host) : undefined;
+      if (model !== undefined && reading !== undefined) return reading.unix - BigInt(model.toTrace(reading.time));
+    }
+  }
+  return undefined;
+}
+
+/**
  * Models for the hosts without evidence: placed by shared steps or by their wall clocks, good only for viewing.
  * The wall clock of the trace is that of the first aligned host that has one. Returns unix time in ns at TraceTime 0.
  */
 function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): bigint | undefined {
-  let unixEpoch: bigint | undefined;
-  const byMethod = (method: Alignment['method']) => [...hosts.keys()].filter((host) => placed[host]?.model.alignment.method === method);
-  for (const index of [...byMethod('exact'), ...byMethod('sampled'), ...byMethod('messages')]) {
-    const reading = wallClockOf(hosts[index] as Host);
-    const model = placed[index]?.model;
-    if (reading !== undefined && model !== undefined) unixEpoch ??= reading.unix - BigInt(model.toTrace(reading.time));
-  }
+  let unixEpoch = unixEpochOf(hosts, placed);
   const firsts = new FirstsOfSteps();
   for (const [index, host] of hosts.entries()) if (placed[index] !== undefined) firsts.add(index, host);
   for (const [index, host] of hosts.entries()) {
@@ -431,16 +429,6 @@ function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)
     firsts.add(index, host);
   }
   return unixEpoch;
-}
-
-/** A host's first wall clock reading, `time` in whole ns after the host's epoch. */
-function wallClockOf({ ranks, epoch }: Host): { readonly time: number; readonly unix: bigint } | undefined {
-  for (const { wallClock, epoch: own } of ranks) {
-    if (wallClock === undefined) continue;
-    const time = Math.round(Number(own - epoch) + wallClock.time);
-    if (Number.isSafeInteger(time)) return { time, unix: wallClock.unix };
-  }
-  return undefined;
 }
 
 /** A host's model with its corrections, then with its shifts: knots where any of them bends. */

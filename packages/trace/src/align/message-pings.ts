@@ -11,8 +11,8 @@ import { nanosPerSecond } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
-import type { Host } from './fit-clocks.ts';
 import { type HostPing, inOrder, isExact } from './host-pings.ts';
+import type { Host } from './hosts.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 /** Usual spread of the exits of ranks on one clock, ns (the largest median of real ones, NCCL over NVLink). */

@@ -1,7 +1,7 @@
 // Hosts with events in common, looked up by event instead of by comparing every pair: 15 000 hosts would make 225 million
 // comparisons.
 
-import type { Host } from './fit-clocks.ts';
+import type { Host } from './hosts.ts';
 import { stepsOf } from './message-pings.ts';
 
 /** Kinds of the two sides of a message: one host has it under the first, another under the second. */
@@ -39,7 +39,7 @@ export class MetHosts {
   /** Hosts that may share something with the one at `index`, ascending; no other host does. */
   of(index: number): readonly number[] {
     const met = new Set<number>();
-    const { ranks } = this.#hosts[index] as Host;
+    const { ranks, attempt } = this.#hosts[index] as Host;
     for (const [own, theirs] of pairs) {
       const having = this.#having.get(theirs);
       for (const { shared } of ranks) {
@@ -47,23 +47,25 @@ export class MetHosts {
       }
     }
     met.delete(index);
-    return [...met].sort((a, b) => a - b);
+    return [...met].filter((host) => this.#hosts[host]?.attempt === attempt).sort((a, b) => a - b);
   }
 }
 
-/** By step, the first added host that has it. */
+/** By attempt and step, the first added host that has it. */
 export class FirstsOfSteps {
-  readonly #first = new Map<number, number>();
+  readonly #first = new Map<number, Map<number, number>>();
 
   add(index: number, host: Host): void {
-    for (const step of stepsOf(host).keys()) this.#first.set(step, Math.min(this.#first.get(step) ?? index, index));
+    const first = this.#first.get(host.attempt) ?? new Map<number, number>();
+    this.#first.set(host.attempt, first);
+    for (const step of stepsOf(host).keys()) first.set(step, Math.min(first.get(step) ?? index, index));
   }
 
   /** The first added host that shares a step with `host`; undefined when none does. */
   of(host: Host): number | undefined {
     let first: number | undefined;
     for (const step of stepsOf(host).keys()) {
-      const having = this.#first.get(step);
+      const having = this.#first.get(host.attempt)?.get(step);
       if (having !== undefined && (first === undefined || having < first)) first = having;
     }
     return first;

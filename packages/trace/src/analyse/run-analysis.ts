@@ -186,7 +186,7 @@ export class RunAnalysisSink implements TraceSink {
 const overviewGpus = ({ ranks }: GpuSummary): Overview['gpus'] =>
   ranks.length === 0
     ? undefined
-    : ranks.map(({ rank, totals, idle, kernels }) => {
+    : ranks.map(({ rank, attempt, totals, idle, kernels }) => {
         const { length, compute, overlapped, exposed, copies } = totals;
         const { hostLate, launch, dependency, other: unknown } = idle.byCause;
         const place = idle.places.find(({ cause }) => cause === 'hostLate');
@@ -197,7 +197,9 @@ const overviewGpus = ({ ranks }: GpuSummary): Overview['gpus'] =>
         const top = kernels.byName.lines
           .slice(0, limits.profileTopKernelsMax)
           .map(({ name, total }) => ({ name: displayName(name), total }));
-        return { ...{ rank, length, compute, overlapped, exposed, copies }, ...{ hostLate, launch, dependency, unknown, hostPlace, top } };
+        const life = attempt > 0 ? { life: attempt + 1 } : {};
+        const parts = { length, compute, overlapped, exposed, copies, hostLate, launch, dependency, unknown };
+        return { rank, ...life, ...parts, hostPlace, top };
       });
 
 /** Yields `progress` whenever `steps` yields. */

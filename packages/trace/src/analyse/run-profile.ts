@@ -39,7 +39,9 @@ export class RunProfiles {
   constructor(gpu: GpuSummary, hosts: readonly RankOps[]) {
     const byRank = new Map<number, { gpu: GpuRank | undefined; host: RankOps | undefined }>();
     for (const host of hosts) byRank.set(host.process.rank, { gpu: undefined, host });
-    for (const rank of gpu.ranks) byRank.set(rank.rank, { gpu: rank, host: byRank.get(rank.rank)?.host });
+    // Of a rank that was started again, the last life: lives are in order of time.
+    const lasts = new Map(gpu.ranks.map((rank) => [rank.rank, rank]));
+    for (const [rank, of] of lasts) byRank.set(rank, { gpu: of, host: byRank.get(rank)?.host });
     const linesMax = Math.max(
       limits.profileLinesPerRankMin,
       Math.min(limits.profileLinesMax, Math.floor(limits.profileRankLinesMax / (6 * Math.max(1, byRank.size)))),
@@ -50,7 +52,7 @@ export class RunProfiles {
       sums.add(tables);
       this.#ranks.set(rank, cutTables(tables, linesMax));
     }
-    const devices = gpu.ranks.flatMap(devicesOf);
+    const devices = [...lasts.values()].flatMap(devicesOf);
     const memory = hosts.flatMap(memoryOf);
     this.#all = {
       rank: null,

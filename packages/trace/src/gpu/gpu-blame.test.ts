@@ -10,18 +10,23 @@ import { teeSink } from '../model/tee-sink.ts';
 import { Random } from '../simulate/random.ts';
 import { type GpuJob, type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
 import type { GpuFault } from '../testing/gpu-job-rank.ts';
-import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { type KinetoSource, sourcesOfAttempts, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { GpuBlameSink } from './gpu-blame.ts';
 import { GpuSink } from './gpu-sink.ts';
+import type { GpuSummary } from './gpu-summary.ts';
 
 const us = 1000;
 const ms = 1000 * us;
 
 function blameOf(texts: readonly string[]): RunBlame | undefined {
+  return judged(sourcesOfKineto(texts.map(tableOfKineto))).blame;
+}
+
+function judged(sources: readonly KinetoSource[]): { readonly blame: RunBlame | undefined; readonly summary: GpuSummary } {
   const gpus = new GpuSink();
   const blame = new GpuBlameSink(gpus);
-  finish(mergeRun(sourcesOfKineto(texts.map(tableOfKineto)), teeSink(gpus, blame)));
-  return blame.blame;
+  finish(mergeRun(sources, teeSink(gpus, blame)));
+  return { blame: blame.blame, summary: gpus.summary };
 }
 
 const seeds = seedCount(2);
@@ -268,6 +273,54 @@ test.each(someSeeds([1, 7, 23]))('without steps in the recording, windows are cu
   const blame = blameOf(texts);
   expect(blame?.cutAt).toMatch(/^(all_reduce|all_gather|reduce_scatter) /);
   expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
+});
+
+describe('a job that was started again', () => {
+  const attempts = (seed: number, slow: readonly (number | undefined)[], steps: readonly number[]) =>
+    judged(
+      sourcesOfAttempts(
+        slow.map((rank, attempt) => {
+          const faults: GpuFault[] = rank === undefined ? [] : [{ kind: 'slow_kernels', rank, amount: 12 }];
+          const about = { seed: 10 * seed + attempt, steps: steps[attempt] as number, laterNs: BigInt(attempt) * 100_000_000_000n };
+          return textsOf({ ...about, faults }).map(tableOfKineto);
+        }),
+      ),
+    );
+
+  // The first step of a file is warm-up on some ranks.
+  test.each([
+    [1, undefined, 8, 6],
+    [undefined, 1, 8, 6],
+    [undefined, 2, 6, 8],
+    [3, undefined, 6, 8],
+  ])('a rank slow in one attempt is named, with its cost over the steps of both (%s, %s)', (first, second, steps, more) => {
+    const { blame } = attempts(1, [first, second], [steps, more]);
+    expect(worst(blame)).toEqual(['straggler', 'straggler', [first ?? second], 'GPU compute']);
+    const affected = (first === undefined ? more : steps) - 1;
+    expect(blame?.findings[0]).toMatchObject({ affectedSteps: affected, comparedSteps: steps + more - 2 });
+    expect(blame?.steps).toMatchObject({ count: steps + more - 2, areRepeated: true });
+    const { costMsPerAffectedStep = 0, costMsPerStep = 0 } = blame?.findings[0] ?? {};
+    expect(costMsPerStep).toBeCloseTo((costMsPerAffectedStep * affected) / (steps + more - 2), 6);
+  });
+
+  test('another rank in each is two findings; the same one in both is one', () => {
+    const found = (slow: readonly (number | undefined)[]) =>
+      attempts(2, slow, [7, 7]).blame?.findings.map(({ kind, ranks }) => [kind, ranks]);
+    expect(found([1, 3])?.sort()).toEqual([
+      ['straggler', [1]],
+      ['straggler', [3]],
+    ]);
+    expect(found([2, 2])).toEqual([['straggler', [2]]]);
+  });
+
+  test('both are balanced, with a row for each life and a path of the last', () => {
+    const { blame, summary } = attempts(3, [undefined, undefined], [6, 6]);
+    expect(blame).toMatchObject({ verdict: 'balanced', findings: [] });
+    expect(summary.ranks.map(({ rank, attempt }) => [rank, attempt])).toEqual([0, 1, 2, 3].flatMap((rank) => [[rank, 0], [rank, 1]])); // biome-ignore format: pairs
+    for (const { totals, from, until } of summary.ranks) expect(totals.length).toBeLessThanOrEqual(until - from);
+    expect(summary.path?.byRank.length).toBeGreaterThan(0);
+    expect(summary.segments?.segments.every(({ start }) => start > 90e9)).toBe(true);
+  });
 });
 
 test('a job whose ranks have no device work has no blame of devices', () => {

@@ -3,12 +3,14 @@
 //   device work (GpuSink) ─┐
 //   collectives ───────────┴─► steps on the devices ─► blame ─► host_bound, communication_bound, straggler, …
 //
-// Without steps in the recording, its windows are cut at a collective that repeats on all ranks, about once a step.
+// Without steps in the recording, its windows are cut at a collective that repeats on all ranks, about once a step. Each attempt of a job that was
+// started again is judged on its own.
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
 import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
+import { joinedBlame } from '../blame/join-blames.ts';
 import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
 import { Replay } from '../blame/replay.ts';
@@ -22,6 +24,7 @@ import { copyPhase, type DeviceRank, devicePhases, deviceWindow, hostLatePhase }
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
+import type { RankRecord } from './record-work.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
@@ -98,7 +101,27 @@ export class GpuBlameSink implements TraceSink {
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
     const seen = new Set(recorded.map(({ process }) => process.rank));
     if (recorded.length === 0 || this.#header?.processes.some(({ rank }) => !seen.has(rank))) return undefined;
-    const known = recorded.map(({ process, members, work }): DeviceRank => {
+    const attempts = new Map<number, RankRecord[]>();
+    for (const record of recorded) {
+      const attempt = this.#gpus.attemptOf(record.process);
+      const together = attempts.get(attempt);
+      if (together === undefined) attempts.set(attempt, [record]);
+      else together.push(record);
+    }
+    const inTime = [...attempts].sort(([a], [b]) => a - b);
+    const most = Math.max(...inTime.map(([, together]) => together.length));
+    const judged: RunBlame[] = [];
+    for (const [attempt, together] of inTime) {
+      const ranks = summary.ranks.filter((rank) => rank.attempt === attempt);
+      const blame = together.length < most ? undefined : yield* this.#judge(together, { ...summary, ranks });
+      if (blame !== undefined) judged.push(blame);
+    }
+    return judged.length === 0 ? undefined : joinedBlame(judged);
+  }
+
+  /** Ranks that ran together. */
+  *#judge(together: readonly RankRecord[], summary: GpuSummary): Generator<void, RunBlame | undefined> {
+    const known = together.map(({ process, members, work }): DeviceRank => {
       return { process, work, windows: work.windows, collectives: this.#collectivesOf(members) };
     });
     const hasSteps = known.some(({ windows }) => windows.length > 0);

@@ -3,8 +3,9 @@
 // Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts, and for ranks that are known to have no device the steps alone; events beyond
 // them are counted.
 
+import { attemptsOf } from '../model/attempts.ts';
 import { finish } from '../model/finish.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { clusterPath, type RankOfPath } from './cluster-path.ts';
 import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
 import { htaStragglers, htaWork } from './hta-compatible.ts';
@@ -29,6 +30,8 @@ export class GpuSink implements TraceSink {
   readonly #htaCompatible: boolean;
   #worldSize = 0;
   #summary: GpuSummary | undefined;
+  /** By index of a process that holds device work. */
+  #attempts: ReadonlyMap<number, number> = new Map();
 
   constructor({ htaCompatible = false }: GpuSinkOptions = {}) {
     this.#htaCompatible = htaCompatible;
@@ -49,7 +52,19 @@ export class GpuSink implements TraceSink {
 
   endStretch(): void {}
 
-  end(_totals: readonly ProcessTotals[]): void {}
+  end(totals: readonly ProcessTotals[]): void {
+    const holders = new Set(this.#record.ranks.map(({ process }) => process.index));
+    const lives = totals.flatMap(({ process: { index, rank }, from, until }) =>
+      holders.has(index) && from !== undefined && until !== undefined ? [{ index, rank, from, until }] : [],
+    );
+    const attempts = attemptsOf(lives);
+    this.#attempts = new Map(lives.map(({ index }, at) => [index, attempts[at] as number]));
+  }
+
+  /** The attempt of its job that a process with device work is of, after the merge's end. */
+  attemptOf({ index }: TraceProcess): number {
+    return this.#attempts.get(index) ?? 0;
+  }
 
   /** The columns that the summary is made of. */
   get record(): WorkRecord {
@@ -65,20 +80,22 @@ export class GpuSink implements TraceSink {
   *summing(): Generator<void, GpuSummary> {
     if (this.#summary !== undefined) return this.#summary;
     const ranks: GpuRank[] = [];
-    const works: RankOfPath[] = [];
+    const all: (RankOfPath & { readonly attempt: number })[] = [];
     for (const record of this.#record.ranks) {
       const { work } = record;
       if (work.work.length === 0) continue;
       yield* work.sealing();
       const shown = this.#htaCompatible ? htaWork(work) : work;
-      const rank = yield* gpuRank(record, shown, this.#worldSize);
+      const attempt = this.attemptOf(record.process);
+      const rank = yield* gpuRank(record, shown, { worldSize: this.#worldSize, attempt });
       if (rank === undefined) continue;
       ranks.push(rank);
-      works.push({ rank: rank.rank, work: shown });
+      all.push({ rank: rank.rank, work: shown, attempt });
       yield;
     }
-    ranks.sort((a, b) => a.rank - b.rank);
+    ranks.sort((a, b) => a.rank - b.rank || a.attempt - b.attempt);
     yield;
+    const works = fullestAttempt(all);
     const drawn = yield* clusterPath(works);
     const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
     this.#summary = {
@@ -93,6 +110,14 @@ export class GpuSink implements TraceSink {
     };
     return this.#summary;
   }
+}
+
+/** The ranks of the attempt that has most of them, and of those the last. */
+function fullestAttempt<Of extends { readonly attempt: number }>(ranks: readonly Of[]): readonly Of[] {
+  const counts = new Map<number, number>();
+  for (const { attempt } of ranks) counts.set(attempt, (counts.get(attempt) ?? 0) + 1);
+  const [fullest] = [...counts].sort(([a, ranksOfA], [b, ranksOfB]) => ranksOfB - ranksOfA || b - a)[0] ?? [];
+  return ranks.filter(({ attempt }) => attempt === fullest);
 }
 
 function stragglersOf(works: readonly RankOfPath[]): readonly number[] | undefined {

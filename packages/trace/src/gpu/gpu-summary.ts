@@ -46,6 +46,8 @@ export interface GpuRank {
   readonly host: string;
   readonly hostName: string;
   readonly incarnation: string;
+  /** Of its job: 0, 1, … where ranks were started again. */
+  readonly attempt: number;
   readonly devices: readonly DeviceUsage[];
   /** The stretch of all figures, ns on the trace's axis: the steps' windows, else from the first work to the end of the last. */
   readonly from: number;
@@ -88,9 +90,12 @@ export interface GpuPath {
 export interface GpuSummary {
   /** Rules that fire; empty where none does. */
   readonly recommendations: readonly Recommendation[];
-  /** Processes with device work, in order of rank. */
+  /** Processes with device work, in order of rank, then of attempt. */
   readonly ranks: readonly GpuRank[];
-  /** The critical path of one step, across all ranks; undefined without a common step, and by HTA's conventions for one rank: then that rank's own counts. */
+  /**
+   * The critical path of one step, across the ranks of one attempt; undefined without a common step, and by HTA's conventions for one rank: then that
+   * rank's own counts.
+   */
   readonly path: ClusterPath | undefined;
   /** The same in pieces. */
   readonly segments?: PathSegments | undefined;
@@ -105,7 +110,11 @@ export interface GpuSummary {
 }
 
 /** Undefined for a process without device work. Yields after each table: each takes one pass over the rank's events. */
-export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: number): Generator<void, GpuRank | undefined> {
+export function* gpuRank(
+  { process }: RankRecord,
+  work: RankWork,
+  { worldSize, attempt }: { readonly worldSize: number; readonly attempt: number },
+): Generator<void, GpuRank | undefined> {
   const temporal = temporalBreakdown(work);
   const extent = work.extent;
   if (temporal === undefined || extent === undefined) return undefined;
@@ -145,7 +154,7 @@ export function* gpuRank({ process }: RankRecord, work: RankWork, worldSize: num
   const { rank, host, hostName, incarnation } = process;
   let path: { readonly known: GpuPath | undefined } | undefined;
   const about = {
-    ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
+    ...{ rank, host, hostName, incarnation, attempt, from, until, totals, temporal },
     ...{ devices, overlap, kernels, ops, sequences, annotations, launches, queues, copies },
     get path() {
       path ??= { known: medianPath(work) };

@@ -131,7 +131,12 @@ export function recommendations(ranks: readonly { readonly rank: number; readonl
       const saves = firing.flatMap(({ shares: of }) => of[rule].saves ?? []);
       return [
         {
-          ...{ rule, ranks: firing.map(({ rank }) => rank), share: isLow ? Math.min(...shares) : Math.max(...shares), threshold },
+          ...{
+            rule,
+            ranks: [...new Set(firing.map(({ rank }) => rank))],
+            share: isLow ? Math.min(...shares) : Math.max(...shares),
+            threshold,
+          },
           ...{ saves: saves.length === 0 ? undefined : Math.max(...saves), advice: advice[rule] },
         },
       ];

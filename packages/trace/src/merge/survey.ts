@@ -131,6 +131,7 @@ export class SourceSurvey {
         wallClock: this.#wallClock,
         until: last.watermark,
         ...(this.#source.hostUnknown === true ? { hostUnknown: true } : {}),
+        ...(this.#source.attempt === undefined ? {} : { attempt: this.#source.attempt }),
       },
       metadata,
       hasDevices: this.#source.tellsTracks === true ? this.#hasDevices : undefined,

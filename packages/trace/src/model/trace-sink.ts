@@ -33,7 +33,8 @@ export interface ClockConflictAt {
 export interface Alignment {
   /**
    * `exact`: the reference's own clock. `sampled`: from clock pings, within `bound`. `messages`: from collectives and remote calls alone,
-   * within `bound`. `shared`: its own times within `bound`, as no evidence contradicts that it reads the same wall clock as others.
+   * within `bound`. `shared`: its own times within `bound`, as no evidence contradicts that it reads the same wall clock as others; of a later attempt
+   * of its job, the reference of that attempt, or within `bound` of it.
    * `unaligned`: no evidence; placed by its wall clock.
    */
   readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import type { RankClock } from './gpu-job.ts';
-import { sourcesOfKineto, tableOfKineto } from './merged-kineto.ts';
+import { sourcesOfAttempts, tableOfKineto } from './merged-kineto.ts';
 
 /** ns on the trace's axis. */
 export interface AlignedEvent {
@@ -31,9 +31,9 @@ export function seenBy(text: string, { offsetNs, ppm }: RankClock): string {
   });
 }
 
-/** The job of these texts, by rank. */
-export function alignedJob(texts: readonly string[]): AlignedJob {
-  const sources = sourcesOfKineto(texts.map(tableOfKineto));
+/** The job of these texts, by rank; of several attempts, in their order. */
+export function alignedJob(...attempts: (readonly string[])[]): AlignedJob {
+  const sources = sourcesOfAttempts(attempts.map((texts) => texts.map(tableOfKineto)));
   let header: TraceHeader | undefined;
   const events: AlignedEvent[] = [];
   const sink: TraceSink = {

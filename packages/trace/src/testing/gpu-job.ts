@@ -45,6 +45,8 @@ export interface GpuJobOptions {
   readonly uneven?: number;
   readonly streams?: number;
   readonly pipeline?: GpuPipeline;
+  /** By how much later than others it ran, ns; default 0. */
+  readonly laterNs?: bigint;
 }
 
 /** One rank's kernel of one collective. */
@@ -88,7 +90,8 @@ type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | '
 /** Makes the job: the same for the same options. */
 export function gpuJob(options: GpuJobOptions): GpuJob {
   const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [] } = options;
-  const { spread, uneven, streams, pipeline } = options;
+  const { spread, uneven, streams, pipeline, laterNs = 0n } = options;
+  const base = gpuJobBase + laterNs;
   const common = { seed, size, layers, hasSeq, vintage, faults, spread, uneven, streams, pipeline };
   const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ ...common, rank }));
   const slower = (step: number): number =>
@@ -103,7 +106,7 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
     name: `rank${rank}.pt.trace.json`,
     /** Made when it is read: jobs whose truth alone is asked for need no text. */
     get text(): string {
-      return kinetoText(events, { rank, ranks: size, pid, vintage, windowStart, groups: [group], base: gpuJobBase, shown: clockOf(rank) });
+      return kinetoText(events, { rank, ranks: size, pid, vintage, windowStart, groups: [group], base, shown: clockOf(rank) });
     },
   }));
   const collectives = ranks.flatMap(({ windowStart }, rank) => {

@@ -27,6 +27,16 @@ export const sourcesOfKineto = (tables: readonly KinetoTable[]): readonly Kineto
     tables.map((table, rank) => ({ run: 'test', rank, worldSize: tables.length, files: [{ name: `rank${rank}.json`, table }] })),
   );
 
+/** The sources of a job's attempts, each by rank. */
+export const sourcesOfAttempts = (attempts: readonly (readonly KinetoTable[])[]): readonly KinetoSource[] =>
+  kinetoSources(
+    attempts.flatMap((tables, attempt) =>
+      tables.map((table, rank) => {
+        return { run: 'test', rank, worldSize: tables.length, attempt, files: [{ name: `rank${rank}.${attempt}.json`, table }] };
+      }),
+    ),
+  );
+
 /** An event as the merge emits it, copied. */
 export interface MergedEvent
   extends Pick<TraceEvent, 'kind' | 'start' | 'length' | 'name' | 'category' | 'step' | 'group' | 'sequence' | 'bytes'> {

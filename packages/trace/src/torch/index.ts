@@ -1,5 +1,6 @@
 // torch.profiler: its files, its tables, its exports.
 
+export { attemptsOf } from '../model/attempts.ts';
 export { looksLikeMergedChrome } from '../write/chrome.ts';
 export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
@@ -12,7 +13,7 @@ export { type FunctionEvents, functionEvents } from './function-events.ts';
 export { type KeyAverage, KeyAveragesSink } from './key-averages.ts';
 export { type CutOf, countedEnds } from './kineto-collectives.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto, type SpillOptions } from './kineto-reader.ts';
-export { type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
+export { type KinetoExtent, type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
 export { SourceTracks } from './kineto-source-tracks.ts';
 export { KinetoTable } from './kineto-table.ts';
 export { KinetoTableSink } from './kineto-table-sink.ts';

@@ -31,6 +31,8 @@ export interface KinetoProcess {
   readonly run: string;
   readonly rank: number;
   readonly worldSize: number;
+  /** See BatchSource. */
+  readonly attempt?: number | undefined;
   /** In order of time; at least one. */
   readonly files: readonly KinetoFile[];
   /** These files are a part of a recording that goes on. */
@@ -72,18 +74,31 @@ const metadataCharsMax = 4096;
 /** Metadata keys hidden because another field carries them, or because files may not set them. */
 const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, leftOutKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
 
-/** When a file's first and last events begin, ns since 1970 (on the file's own axis without `baseTimeNanoseconds`). */
-export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
+/** Where and when a file was recorded. */
+export interface KinetoExtent {
+  /** When its first and last events begin, ns since 1970 (on the file's own axis without `baseTimeNanoseconds`). */
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly pid: number;
+  /** The least and the greatest number of its launches on devices, which go up in one process; undefined without one. */
+  readonly launches: { readonly least: number; readonly greatest: number } | undefined;
+}
+
+export function kinetoExtent(table: KinetoTable): KinetoExtent {
   const tally = tallyOf(table);
-  const { first, last } = tally;
-  if (last < first) return { first: table.epoch, last: table.epoch, pid: 0 };
-  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: tally.mainPid(table) };
+  const { first, last, leastCorrelation: least, greatestCorrelation: greatest } = tally;
+  if (last < first) return { first: table.epoch, last: table.epoch, pid: 0, launches: undefined };
+  const launches = greatest > 0 ? { least, greatest } : undefined;
+  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: tally.mainPid(table), launches };
 }
 
 /** The sources of a job's processes, in order. Their batches never cross a wire, so texts are not cut to the protocol's length. */
 export function kinetoSources(processes: readonly KinetoProcess[]): readonly BatchSource[] {
   const sources = processes.map((process) => new KinetoSource(process));
-  for (const { process, group } of miscountedGroups(sources.map(({ counted }) => counted))) sources[process]?.setApart(group);
+  for (const attempt of new Set(sources.map((source) => source.attempt))) {
+    const together = sources.filter((source) => source.attempt === attempt);
+    for (const { process, group } of miscountedGroups(together.map(({ counted }) => counted))) together[process]?.setApart(group);
+  }
   return sources;
 }
 
@@ -103,6 +118,7 @@ class KinetoSource implements BatchSource {
   readonly missing = 0;
   readonly tellsTracks = true;
   readonly hostUnknown: boolean;
+  readonly attempt: number;
   readonly #process: KinetoProcess;
   readonly #parts: readonly Part[];
   readonly #tracks: SourceTracks;
@@ -119,6 +135,7 @@ class KinetoSource implements BatchSource {
   constructor(process: KinetoProcess) {
     this.#process = process;
     this.rank = process.rank;
+    this.attempt = process.attempt ?? 0;
     const { files, part } = process;
     this.#tracks = part?.tracks ?? new SourceTracks();
     this.#itemsPerBatch = part?.itemsPerBatch ?? itemsPerBatch;

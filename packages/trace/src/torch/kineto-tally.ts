@@ -15,6 +15,9 @@ export class KinetoTally {
   last = Number.NEGATIVE_INFINITY;
   /** Last end of an event, and time of any point. */
   end = Number.NEGATIVE_INFINITY;
+  /** The least and the greatest number of a launch, which its driver counts up in a process. */
+  leastCorrelation = Number.POSITIVE_INFINITY;
+  greatestCorrelation = 0;
   /** By track: events on the host, and whether any is on a device. */
   readonly #onHost: number[] = [];
   readonly #onDevice: boolean[] = [];
@@ -33,6 +36,9 @@ export class KinetoTally {
       const start = columns.start[row] as number;
       this.#addTime(start);
       this.end = Math.max(this.end, start + (columns.duration[row] as number));
+      const correlation = columns.correlation[row] as number;
+      if (correlation > 0 && correlation < this.leastCorrelation) this.leastCorrelation = correlation;
+      if (correlation > this.greatestCorrelation) this.greatestCorrelation = correlation;
       const track = columns.track[row] as number;
       if (onDevice.has(columns.category[row] as number)) this.#onDevice[track] = true;
       else this.#onHost[track] = (this.#onHost[track] ?? 0) + 1;

@@ -40,22 +40,23 @@ const labelledMin = 0.08;
 /** Ranks with the least busy GPU come first. */
 export function GpuBars({ gpus, onPick, unfolded = 0 }: GpuBarsProps): JSX.Element {
   const [shown, setShown] = useState(shownFirst);
-  const [toggled, setToggled] = useState<ReadonlySet<number>>(new Set());
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const rows = [...gpus].sort((a, b) => busyPart(a) - busyPart(b) || a.rank - b.rank);
-  const toggle = (rank: number): void =>
-    setToggled(new Set(toggled.has(rank) ? [...toggled].filter((one) => one !== rank) : [...toggled, rank]));
+  const toggle = (name: string): void =>
+    setToggled(new Set(toggled.has(name) ? [...toggled].filter((one) => one !== name) : [...toggled, name]));
   return (
     <div class="phase-bars gpu-bars">
       <PhaseLegend phases={names} />
       <ol>
         {rows.slice(0, shown).map((gpu, at) => {
-          const isOpen = toggled.has(gpu.rank) !== at < unfolded;
+          const name = gpu.life === undefined ? `rank ${gpu.rank}` : `rank ${gpu.rank}, life ${gpu.life}`;
+          const isOpen = toggled.has(name) !== at < unfolded;
           const values = parts.map(({ of }) => of(gpu));
           return (
-            <li key={gpu.rank}>
+            <li key={name}>
               <div class="phase-row">
                 <PickLink title={aboutText(gpu)} onPick={onPick && (() => onPick(gpu.rank))}>
-                  rank {gpu.rank}
+                  {name}
                   <span class="only-aloud">
                     : {aboutText(gpu)}
                     {onPick === undefined ? '' : '. Show in the timeline'}
@@ -73,8 +74,8 @@ export function GpuBars({ gpus, onPick, unfolded = 0 }: GpuBarsProps): JSX.Eleme
                   type="button"
                   class="gpu-fold"
                   aria-expanded={isOpen}
-                  aria-label={`Figures of rank ${gpu.rank}`}
-                  onClick={() => toggle(gpu.rank)}
+                  aria-label={`Figures of ${name}`}
+                  onClick={() => toggle(name)}
                 >
                   {isOpen ? '▾' : '▸'}
                 </button>
