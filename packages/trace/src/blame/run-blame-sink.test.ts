@@ -211,6 +211,39 @@ it('says of a short run what its steps say', () => {
   expect(steps).toEqual({ first: 0, last: 23, count: 24, windows: 1 });
 });
 
+describe('numbers of steps that go back in a life, as with profilers one after the other', () => {
+  /** `numberOf`: the number that a step has, by how many came before it. */
+  function blameOfNumbered(options: ClusterOptions, numberOf: (step: number) => number): RunBlame {
+    const sink = new RunBlameSink();
+    const numbered: TraceSink = {
+      begin: (header) => sink.begin(header),
+      lane: (lane) => sink.lane(lane),
+      event: (event) => sink.event(event.kind === 'step' ? Object.create(event, { step: { value: numberOf(event.step) } }) : event),
+      end: (totals) => sink.end(totals),
+    };
+    const cluster = { ranks: 4, hosts: 1, stepMs: 50, rpcsPerSecond: 0, ...options };
+    for (const _ of mergeRun(simulatedCluster(cluster).sources, numbered));
+    return sink.blame;
+  }
+
+  it.each([
+    [0, 199],
+    [300, 499],
+    [500, 699],
+  ])('judges all of them, and names a rank that is slow from the %i. to the %i. step', (first, last) => {
+    const { verdict, findings, steps } = blameOfNumbered({ steps: 700, stragglers: [fault(first, last)] }, (step) => step % 250);
+    expect(steps).toMatchObject({ first: 0, last: 249, count: 700, areRepeated: true });
+    expect(verdict).toBe('straggler');
+    expect(findings.map(({ kind, ranks, phase }) => [kind, ranks, phase])).toContainEqual(['straggler', [2], 'backward']);
+    const affected = findings.filter(({ ranks }) => ranks.includes(2)).reduce((sum, { affectedSteps }) => sum + affectedSteps, 0);
+    expect(Math.abs(affected - 200)).toBeLessThanOrEqual(3 * offMax);
+  });
+
+  it('stays quick where they go back all the time', () => {
+    expect(blameOfNumbered({ steps: 3000, ranks: 2 }, (step) => step % 2).verdict).not.toBe('straggler');
+  });
+});
+
 describe('ranks that are started again', () => {
   /** A life that begins later, with steps from `firstStep` on. */
   const laterLife = (source: BatchSource, firstStep: number, seconds = 60): BatchSource => {

@@ -13,6 +13,8 @@ import { isOverflowOf } from '../model/lanes.ts';
 import { StretchQueue } from '../model/stretch-queue.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
+import { stepLimits } from '../steps/step-limits.ts';
+import { isLapOver } from '../steps/step-summary.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
@@ -44,6 +46,9 @@ interface Process {
   readonly cpuWaits: Sample[];
   readonly cpuWaitTimes: Sample[];
   steps: number;
+  /** The greatest number of a step since numbers went back, and how often they did. */
+  lastStep: number;
+  laps: number;
   lastEnd: number;
 }
 
@@ -139,6 +144,8 @@ export class StepBlameSink implements TraceSink {
         cpuWaits: [],
         cpuWaitTimes: [],
         steps: 0,
+        lastStep: Number.NEGATIVE_INFINITY,
+        laps: 0,
       };
       const begun: Process = { ...process, lastEnd: Number.NaN };
       this.#processes.set(about.index, begun);
@@ -265,6 +272,9 @@ export class StepBlameSink implements TraceSink {
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
     const end = start + length;
+    const isNextLap = isLapOver({ last: process.lastStep, until: process.lastEnd }, step, start) && process.laps < stepLimits.stepLapsMax;
+    if (isNextLap) process.laps++;
+    process.lastStep = isNextLap ? step : Math.max(process.lastStep, step);
     const isFirst = process.steps === 0;
     if (phases !== undefined) this.#phases.learn(phases, end, isFirst);
     process.steps++;
@@ -290,7 +300,7 @@ export class StepBlameSink implements TraceSink {
       collectives,
       ops: process.ops.take(end, placed, this.#opNames),
     };
-    this.#toKeep.add(end, { step, process: process.about, raw, isFirst });
+    this.#toKeep.add(end, { step, process: process.about, raw, isFirst: isFirst || isNextLap });
   }
 
   /** Time in phases that wait. */
@@ -321,7 +331,7 @@ export class StepBlameSink implements TraceSink {
     return this.#steps.size > most || this.#pieces > limits.blamePiecesMax;
   }
 
-  /** The first step of a life: windows hold one life of each rank, and its numbers may go back. */
+  /** The first step of a life, or since numbers went back in it: windows hold one lap of each rank. */
   #begin(about: TraceProcess): void {
     if (isBeside(about.incarnation)) return;
     const earlier = this.#begun.get(about.rank);

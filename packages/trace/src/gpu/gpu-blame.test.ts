@@ -11,6 +11,7 @@ import { Random } from '../simulate/random.ts';
 import { type GpuJob, type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
 import type { GpuFault } from '../testing/gpu-job-rank.ts';
 import { type KinetoSource, sourcesOfAttempts, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { kinetoSources } from '../torch/kineto-source.ts';
 import { GpuBlameSink } from './gpu-blame.ts';
 import { GpuSink } from './gpu-sink.ts';
 import type { GpuSummary } from './gpu-summary.ts';
@@ -321,6 +322,22 @@ describe('a job that was started again', () => {
     expect(summary.path?.byRank.length).toBeGreaterThan(0);
     expect(summary.segments?.segments.every(({ start }) => start > 90e9)).toBe(true);
   });
+});
+
+test('a process with profilers one after the other, each with steps of its own: all are judged', () => {
+  const [before, since] = [12, 8].map((amount, at) =>
+    textsOf({ seed: 3 + at, steps: 7, laterNs: BigInt(at) * 100_000_000_000n, faults: [{ kind: 'slow_kernels', rank: 1, amount }] }),
+  ) as [string[], string[]];
+  const launchedLater = (text: string): string =>
+    text.replaceAll(/"(correlation|External id)": ?(\d+)/g, (_, key, number) => `"${key}": ${Number(number) + 1_000_000}`);
+  const processes = before.map((text, rank) => {
+    const tables = [text, launchedLater(since[rank] as string)].map(tableOfKineto);
+    return { run: 'test', rank, worldSize: 4, files: tables.map((table, at) => ({ name: `${rank}.${at}.json`, table })) };
+  });
+  const { blame } = judged(kinetoSources(processes));
+  expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
+  expect(blame?.findings[0]).toMatchObject({ affectedSteps: 6, comparedSteps: 12 });
+  expect(blame?.steps).toMatchObject({ count: 12, areRepeated: true });
 });
 
 test('a job whose ranks have no device work has no blame of devices', () => {

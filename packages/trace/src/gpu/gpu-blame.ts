@@ -21,6 +21,7 @@ import { isNcclLane } from '../model/lanes.ts';
 import { deviation, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { copyPhase, type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
+import type { WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
@@ -113,26 +114,28 @@ export class GpuBlameSink implements TraceSink {
     const judged: RunBlame[] = [];
     for (const [attempt, together] of inTime) {
       const ranks = summary.ranks.filter((rank) => rank.attempt === attempt);
-      const blame = together.length < most ? undefined : yield* this.#judge(together, { ...summary, ranks });
-      if (blame !== undefined) judged.push(blame);
+      if (together.length === most) judged.push(...(yield* this.#judging(together, { ...summary, ranks })));
     }
     return judged.length === 0 ? undefined : joinedBlame(judged);
   }
 
-  /** Ranks that ran together. */
-  *#judge(together: readonly RankRecord[], summary: GpuSummary): Generator<void, RunBlame | undefined> {
+  /** Ranks that ran together: a blame of each lap of their steps. */
+  *#judging(together: readonly RankRecord[], summary: GpuSummary): Generator<void, RunBlame[]> {
     const known = together.map(({ process, members, work }): DeviceRank => {
       return { process, work, windows: work.windows, collectives: this.#collectivesOf(members) };
     });
     const hasSteps = known.some(({ windows }) => windows.length > 0);
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
-    if (ranks.every(({ windows }) => windows.length === 0)) return undefined;
-    const window = yield* deviceWindow(ranks, this.#parts.groups, limits.gpuBlameStepsMax);
-    const judged = withLeader(yield* judgeWindow(window, { missing: [] }), window);
-    yield;
-    const blame = ranks.length === 1 ? ofOneRank(judged, summary.ranks[0] as GpuRank) : ofDevices(judged, summary);
-    return { ...runBlameOf(blame), ...(cut && { cutAt: cut.name }) };
+    const judged: RunBlame[] = [];
+    for (const lap of lapsOf(ranks)) {
+      const window = yield* deviceWindow(lap, this.#parts.groups, limits.gpuBlameStepsMax);
+      const blame = withLeader(yield* judgeWindow(window, { missing: [] }), window);
+      yield;
+      const told = ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(blame, summary);
+      judged.push({ ...runBlameOf(told), ...(cut && { cutAt: cut.name }) });
+    }
+    return judged;
   }
 
   /** A collective that both a profiler and NCCL's plugin recorded counts once. */
@@ -188,6 +191,26 @@ function withLeader(blame: Blame, window: BlameWindow): Blame {
   };
   const findings = onceEach(blame.findings, uneven, straggler);
   return { ...blame, findings, verdict: blame.verdict === 'rotating_imbalance' ? 'straggler' : blame.verdict };
+}
+
+/** The ranks with the windows of each lap, the last ones as one: between two, numbers of steps go back, as with profilers one after the other. */
+function lapsOf(ranks: readonly DeviceRank[]): readonly (readonly DeviceRank[])[] {
+  const laps = ranks.map(({ windows }) => {
+    const of: WorkStep[][] = [];
+    for (const window of windows) {
+      const lap = of.at(-1);
+      if (lap === undefined || window.number <= (lap.at(-1) as WorkStep).number) of.push([window]);
+      else lap.push(window);
+    }
+    return of.slice(-limits.gpuBlameLapsMax);
+  });
+  const most = Math.max(0, ...laps.map(({ length }) => length));
+  return Array.from({ length: most }, (_, lap) =>
+    ranks.map((rank, place) => {
+      const own = laps[place] as WorkStep[][];
+      return { ...rank, windows: own[own.length - most + lap] ?? [] };
+    }),
+  );
 }
 
 /** `straggler` in the place of `uneven`; where the rank is one already, by its size, both are one finding with the evidence and the larger cost of both. */

@@ -5,6 +5,8 @@ export const gpuLimits = {
   gpuBlameCollectivesMax: 1_048_576,
   /** The last steps that blame of devices judges. */
   gpuBlameStepsMax: 256,
+  /** Laps of steps that blame of devices judges, where their numbers go back: the last ones. */
+  gpuBlameLapsMax: 64,
   /** Kernels, copies, sets and syncs of all ranks together, about 70 bytes each; further ones are counted and left out. */
   gpuWorkMax: 4_000_000,
   /** Ops, annotations, modules and driver calls of the host, all ranks together, about 60 bytes each; further ones are counted and left out. */

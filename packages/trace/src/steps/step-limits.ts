@@ -9,6 +9,8 @@ export const stepLimits = {
   stepBinsPerProcessMin: 64,
   /** Bins of a process that its typical step is the median of, evenly over its steps: a median of more is hardly better, and takes longer. */
   typicalBinsMax: 64,
+  /** Times that a rank's numbers of steps go back; after further ones, a step with a number that was there is taken for the same step. */
+  stepLapsMax: 1024,
   /** Named phases of one process's steps, and of an overview; further ones are part of the rest of the step. */
   stepPhasesMax: 16,
   /** Cells of an overview's heat map; with many ranks it has fewer bins. */

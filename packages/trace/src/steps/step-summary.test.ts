@@ -1,4 +1,4 @@
-import { type Nanos, nanos } from '@ranktrace/protocol';
+import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
@@ -21,6 +21,37 @@ function stepOf(rank: number, step: number, length: number, phases: Readonly<Rec
     phases: entries.length > 0 ? new Map(entries) : undefined,
   });
 }
+
+describe('numbers that go back in a life', () => {
+  const lap = (sink: StepSummarySink, rank: number, numbers: readonly number[], from: number): void => {
+    for (const [at, step] of numbers.entries()) {
+      const times = { start: traceTime(from + 10 * at), length: nanos(10) };
+      sink.event(traceEvent({ kind: 'step', lane: laneOf(rank, 0), step, name: `ProfilerStep#${step}`, ...times }));
+    }
+  };
+
+  it('are further steps', () => {
+    const sink = new StepSummarySink();
+    for (const [from, numbers] of [
+      [0, [2, 3, 4]],
+      [100, [2, 3, 4]],
+      [200, [4]],
+      [300, [5, 6]],
+    ] as const)
+      for (const rank of [0, 1]) lap(sink, rank, numbers, from);
+    const { steps, stepCount, lives } = sink.summary;
+    expect(steps.map(({ step, ranks }) => [step, ranks])).toEqual([2, 3, 4, 5, 6, 2, 3, 4, 4].map((step) => [step, 2]));
+    expect([stepCount, lives.length]).toEqual([9, 2]);
+    expect(lives[0]).toEqual({ process: 1, first: 2, last: 6, from: 0, until: 320 });
+  });
+
+  it('of steps inside each other are the same step', () => {
+    const sink = new StepSummarySink();
+    lap(sink, 0, [5, 6], 0);
+    lap(sink, 0, [5, 6], 5);
+    expect(sink.summary.steps.map(({ step, ranks }) => [step, ranks])).toEqual([[5, 2], [6, 2]]); // biome-ignore format: pairs
+  });
+});
 
 /** Lines `rank R [life L] step N LENGTH [phase=time …]`. */
 function sinkOf(text: string): StepSummarySink {

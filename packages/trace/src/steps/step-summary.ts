@@ -1,11 +1,13 @@
 // Summary of each step over all ranks: length, slowest rank, phases. It is a sink, so it rides on the merge that writes the trace.
 //
-// A cluster's step time is its slowest rank's. Ranks that are started again may count the same steps once more: those are further steps.
+// A cluster's step time is its slowest rank's. Ranks that are started again may count the same steps once more, and so may a program with several
+// profilers, one after the other: those are further steps.
 //
 // Memory: one record a step for the last `stepsMax` steps, and one a life of a rank; the number of steps and the ranks' means cover all.
 
 import { isBeside, type Nanos, nanos } from '@ranktrace/protocol';
 import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
+import { stepLimits as limits } from './step-limits.ts';
 
 /** One step over the cluster; lengths in ns. */
 export interface StepSummary {
@@ -49,7 +51,7 @@ export interface LifeSteps {
 }
 
 export interface RunSummary {
-  /** In order of step number; steps that ranks repeat after they were started again follow. */
+  /** In order of step number; steps that ranks repeat follow. */
   readonly steps: readonly StepSummary[];
   readonly stepCount: number;
   /** Median over the steps of each step's longest rank, ns; undefined without steps. */
@@ -62,6 +64,10 @@ export interface RunSummary {
 
 export const stepsMax = 100_000;
 
+/** Whether a step is one of the next lap: it comes later, and its number does not go on. */
+export const isLapOver = ({ last, until }: { readonly last: number; readonly until: number }, step: number, start: number): boolean =>
+  step <= last && start >= until;
+
 interface Step {
   ranks: number;
   shortest: number;
@@ -72,9 +78,17 @@ interface Step {
 
 type Life = { -readonly [Field in keyof LifeSteps]: LifeSteps[Field] };
 
+/** Steps of one life of a rank with numbers that go up. */
+interface Lap {
+  readonly first: number;
+  last: number;
+  /** ns. */
+  until: number;
+}
+
 interface Rank {
   /** In order of time. */
-  readonly lives: Life[];
+  readonly laps: Lap[];
   steps: number;
   last: number;
   from: number;
@@ -85,11 +99,11 @@ interface Rank {
 }
 
 export class StepSummarySink implements TraceSink {
-  /** By how many earlier lives of a rank had the step, then by number. */
+  /** By how many earlier laps of a rank had the step, then by number. */
   readonly #laps: Map<number, Step>[] = [];
   #size = 0;
   readonly #ranks = new Map<number, Rank>();
-  readonly #lives = new Map<number, Life>();
+  readonly #lives = new Map<number, Life & { lap: Lap }>();
   #forgotten = 0;
   /** The largest step number evicted, and where: a rank that comes so late must not bring an evicted step back as a new one. */
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
@@ -104,19 +118,25 @@ export class StepSummarySink implements TraceSink {
     const { rank, index, incarnation } = event.lane.process;
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
-      totals = { lives: [], steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
+      totals = { laps: [], steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
       this.#ranks.set(rank, totals);
     }
     const end = event.start + event.length;
     let life = this.#lives.get(index);
-    if (life === undefined) {
-      life = { process: index, first: event.step, last: event.step, from: event.start, until: end };
+    const isBack = life !== undefined && isLapOver(life.lap, event.step, event.start) && totals.laps.length < limits.stepLapsMax;
+    if (life === undefined || isBack) {
+      const lap = { first: event.step, last: event.step, until: end };
+      totals.laps.push(lap);
+      life = life === undefined ? { process: index, first: event.step, last: event.step, from: event.start, until: end, lap } : life;
+      life.lap = lap;
       this.#lives.set(index, life);
-      totals.lives.push(life);
     }
+    const { lap } = life;
     let before = 0;
-    if (totals.lives.length > 1 && !isBeside(incarnation))
-      for (const one of totals.lives) if (one !== life && event.step >= one.first && event.step <= one.last) before++;
+    if (totals.laps.length > 1 && !isBeside(incarnation))
+      for (const one of totals.laps) if (one !== lap && event.step >= one.first && event.step <= one.last) before++;
+    lap.last = Math.max(lap.last, event.step);
+    lap.until = Math.max(lap.until, end);
     life.last = Math.max(life.last, event.step);
     life.until = Math.max(life.until, end);
     this.#addStep(before, event.step, rank, event.length);
@@ -144,7 +164,7 @@ export class StepSummarySink implements TraceSink {
     const sorted = steps.map((step) => step.longest).sort((a, b) => a - b);
     const ranks = [...this.#ranks].sort(([a], [b]) => a - b).map(([rank, totals]) => rankSummary(rank, totals));
     const stepCount = steps.length + this.#forgotten;
-    const lives = [...this.#lives.values()].sort((a, b) => a.process - b.process);
+    const lives = [...this.#lives.values()].map(({ lap: _, ...life }) => life).sort((a, b) => a.process - b.process);
     return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks, lives };
   }
 
