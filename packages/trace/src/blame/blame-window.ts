@@ -46,7 +46,8 @@ export type Piece =
   | { readonly kind: 'wait' | 'transfer'; readonly phase: number; readonly length: number; readonly meeting: Meeting }
   /** Inside a collective with unknown other ranks, or in a phase of waiting. */
   | { readonly kind: 'unmatched'; readonly phase: number; readonly length: number }
-  | { readonly kind: 'enter'; readonly meeting: Meeting }
+  /** `lane`: of the rank, in which it runs beside own work, after the one before in that lane. Absent: the rank itself is in it. */
+  | { readonly kind: 'enter'; readonly meeting: Meeting; readonly lane?: number }
   /** `lag`: how much later than the first rank this one leaves, ns. */
   | { readonly kind: 'leave'; readonly meeting: Meeting; readonly lag: number };
 

@@ -3,6 +3,11 @@
 //
 //   leaving a meeting  =  the latest entry of its ranks + its transfer + this rank's lag behind the first to leave
 //
+// A meeting in a lane of its own (a stream) begins when the one before in that lane is over, and holds up only a rank that was seen to wait for it:
+//
+//   compute   ███ enter a ████████ enter b ██████│ waits for b │███    the end of a holds nobody up: only b's does
+//   stream              a ────────────┤ b ─────────────────────┤
+//
 // Invariant: with measured lengths, times are as measured, except for clock errors and for ranks that left before the last came.
 
 // Pieces are in columns, step after step and rank after rank: a window is replayed some ten times, with other lengths each time.
@@ -12,8 +17,11 @@ import type { BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 /** New length of own work of rank `rank` (index) in step `step` (index) and phase `phase`, measured as `length` ns. */
 export type NewLength = (rank: number, step: number, phase: number, length: number) => number;
 
-/** Numbers of pieces' kinds; waits and transfers follow from the others. */
-const kindNumber: Readonly<Record<Piece['kind'], number>> = { own: 0, unmatched: 1, enter: 2, leave: 3, wait: 4, transfer: 4 };
+/** Numbers of pieces' kinds; waits and transfers follow from the others, and the end of a meeting that runs behind own work from its lane. */
+const kindNumber: Readonly<Record<Piece['kind'] | 'hidden', number>> = {
+  ...{ own: 0, unmatched: 1, enter: 2, leave: 3, wait: 4, transfer: 4 },
+  hidden: 5,
+};
 
 /** How far a replay is, by number of a meeting. */
 interface Meetings {
@@ -22,6 +30,35 @@ interface Meetings {
   readonly latest: Float64Array;
   readonly isOver: Uint8Array;
   readonly waiting: (number[] | undefined)[];
+}
+
+/**
+ * The kinds of a step's pieces as they are replayed. Where meetings run in lanes, one that ends in the midst of own work is hidden, and what was taken
+ * for a wait, but ended in own work instead of a meeting's end, was a wait for something else: it keeps its length.
+ */
+function kindsOf(pieces: readonly Piece[]): readonly number[] {
+  const kinds = pieces.map(({ kind }) => kindNumber[kind]);
+  if (!pieces.some((piece) => piece.kind === 'enter' && piece.lane !== undefined)) return kinds;
+  let waited: number[] = [];
+  const goOn = (): void => {
+    for (const at of waited) kinds[at] = kindNumber.unmatched;
+    waited = [];
+  };
+  let isWaiting = false;
+  for (const [at, { kind }] of pieces.entries()) {
+    if (kind === 'wait' || kind === 'transfer') {
+      waited.push(at);
+      isWaiting = true;
+    } else if (kind === 'leave') {
+      if (isWaiting) waited = [];
+      else kinds[at] = kindNumber.hidden;
+    } else if (kind !== 'enter') {
+      goOn();
+      isWaiting = false;
+    }
+  }
+  goOn();
+  return kinds;
 }
 
 export class Replay {
@@ -37,6 +74,10 @@ export class Replay {
   /** By number of a meeting: how many ranks enter it within the window, and 1 for a send. */
   readonly #members: Uint32Array;
   readonly #isSend: Uint8Array;
+  /** By number of a meeting: from its latest entry until the last rank has left. */
+  readonly #lasting: Float64Array;
+  /** By number of a meeting: the one before it in its lane, -1 for none. */
+  readonly #before: Int32Array;
   /** [from, until) of consecutive steps. */
   readonly #stretches: (readonly [number, number])[] = [];
 
@@ -50,13 +91,20 @@ export class Replay {
     this.#phases = new Uint32Array(count);
     this.#lengths = new Float64Array(count);
     this.#meetings = new Uint32Array(count);
-    const numbers = this.#fill(all);
+    const { numbers, before } = this.#fill(all);
     this.#members = new Uint32Array(numbers.size);
     for (let piece = 0; piece < count; piece++) {
       const meeting = this.#meetings[piece] as number;
       if (this.#kinds[piece] === kindNumber.enter) this.#members[meeting] = (this.#members[meeting] as number) + 1;
     }
     this.#isSend = Uint8Array.from(numbers.keys(), ({ pair }) => (pair === undefined ? 0 : 1));
+    this.#lasting = new Float64Array(numbers.size);
+    for (let piece = 0; piece < count; piece++) {
+      const [kind, meeting] = [this.#kinds[piece], this.#meetings[piece] as number];
+      if (kind !== kindNumber.leave && kind !== kindNumber.hidden) continue;
+      this.#lasting[meeting] = Math.max(this.#lasting[meeting] as number, this.#lengths[piece] as number);
+    }
+    this.#before = Int32Array.from(numbers.values(), (number) => before.get(number) ?? -1);
     for (const [index, { follows }] of window.steps.entries()) {
       const last = this.#stretches.at(-1);
       if (last === undefined || !follows) this.#stretches.push([index, index + 1]);
@@ -79,8 +127,12 @@ export class Replay {
     return steps.length === 0 ? 0 : total / steps.length;
   }
 
-  /** Fills the columns; returns the meetings in order of number. */
-  #fill(all: readonly RankStep[]): ReadonlyMap<Meeting, number> {
+  /** Fills the columns; returns the meetings in order of number, and the number of the one before each in its lane. */
+  #fill(all: readonly RankStep[]): { readonly numbers: ReadonlyMap<Meeting, number>; readonly before: ReadonlyMap<number, number> } {
+    const { ranks, steps } = this.#window;
+    /** By rank and lane, the last meeting. */
+    let lasts = new Map<string, number>();
+    const before = new Map<number, number>();
     const numbers = new Map<Meeting, number>();
     const numberOf = (meeting: Meeting): number => {
       const number = numbers.get(meeting) ?? numbers.size;
@@ -88,21 +140,32 @@ export class Replay {
       return number;
     };
     let at = 0;
-    for (const { pieces } of all) {
-      for (const piece of pieces) {
-        this.#kinds[at] = kindNumber[piece.kind];
-        if (piece.kind === 'own' || piece.kind === 'unmatched') {
-          this.#phases[at] = piece.phase;
-          this.#lengths[at] = piece.length;
-        } else if (piece.kind === 'enter') this.#meetings[at] = numberOf(piece.meeting);
-        else if (piece.kind === 'leave') {
+    for (const [place, { pieces }] of all.entries()) {
+      const rank = place % ranks.length;
+      if (rank === 0 && steps[place / ranks.length]?.follows !== true) lasts = new Map();
+      const kinds = kindsOf(pieces);
+      for (const [index, piece] of pieces.entries()) {
+        this.#kinds[at] = kinds[index] as number;
+        if (piece.kind === 'enter') {
+          const number = numberOf(piece.meeting);
+          this.#meetings[at] = number;
+          if (piece.lane !== undefined) {
+            const key = `${rank} ${piece.lane}`;
+            const last = lasts.get(key);
+            if (last !== undefined && !before.has(number)) before.set(number, last);
+            lasts.set(key, number);
+          }
+        } else if (piece.kind === 'leave') {
           this.#meetings[at] = numberOf(piece.meeting);
           this.#lengths[at] = piece.meeting.transfer + piece.lag;
+        } else {
+          this.#phases[at] = piece.phase;
+          this.#lengths[at] = piece.length;
         }
         at++;
       }
     }
-    return numbers;
+    return { numbers, before };
   }
 
   #stretch(
@@ -130,6 +193,10 @@ export class Replay {
       isOver[meeting] = this.#members[meeting] === 0 ? 1 : 0;
     }
     const open = (meeting: number): void => {
+      const before = this.#before[meeting] as number;
+      if (before >= 0 && isOver[before] === 1) {
+        latest[meeting] = Math.max(latest[meeting] as number, (latest[before] as number) + (this.#lasting[before] as number) * transfers);
+      }
       isOver[meeting] = 1;
       blocked.delete(meeting);
       runnable.push(...(waiting[meeting] ?? []));

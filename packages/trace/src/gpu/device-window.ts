@@ -134,7 +134,12 @@ function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
 /** The pieces with some entries at these shares of the compute. */
 function withEntriesAt(pieces: readonly Piece[], moved: ReadonlyMap<Meeting, number>): Piece[] {
   const total = computeOf(pieces);
-  const wanted = [...moved].map(([meeting, share]) => ({ meeting, at: Math.round(share * total) })).sort((a, b) => a.at - b.at);
+  const wanted = pieces
+    .flatMap((enter) => {
+      const share = enter.kind === 'enter' ? moved.get(enter.meeting) : undefined;
+      return share === undefined ? [] : [{ enter, at: Math.round(share * total) }];
+    })
+    .sort((a, b) => a.at - b.at);
   const made: Piece[] = [];
   let [done, next] = [0, 0];
   for (const piece of pieces) {
@@ -149,12 +154,12 @@ function withEntriesAt(pieces: readonly Piece[], moved: ReadonlyMap<Meeting, num
       if (before > 0) made.push({ ...piece, length: before });
       done += before;
       left -= before;
-      made.push({ kind: 'enter', meeting: one.meeting });
+      made.push(one.enter);
     }
     if (left > 0) made.push({ ...piece, length: left });
     done += left;
   }
-  for (const { meeting } of wanted.slice(next)) made.push({ kind: 'enter', meeting });
+  for (const { enter } of wanted.slice(next)) made.push(enter);
   return made;
 }
 
@@ -252,7 +257,7 @@ class StepCutter {
       for (; next < inside.length && at((inside[next] as RawCollective).entry) <= from; next++) {
         const entered = inside[next] as RawCollective;
         if (entered.entry >= start && entered.meeting !== undefined) {
-          pieces.push({ kind: 'enter', meeting: entered.meeting });
+          pieces.push({ kind: 'enter', meeting: entered.meeting, lane: entered.lane });
           const before = exits.get(entered.lane) ?? Number.NEGATIVE_INFINITY;
           entries.push({
             meeting: entered.meeting,
@@ -288,13 +293,21 @@ class StepCutter {
     return this.#collectives[collective]?.exit ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Adds a stretch between two ends of collectives: its own work by phase, then its exposed communication. */
+  /**
+   * Adds a stretch between two ends of collectives: exposed communication in its midst, its own work by phase, and last the exposed communication with
+   * which it ends, for which the rank waited until that end.
+   */
   #addStretch(pieces: Piece[], active: readonly RawCollective[], from: number, until: number, length: number): void {
     const times = new Float64Array(devicePhases.length);
+    let [waitedFrom, waitedUntil] = [from, from];
     sweep(this.#unions, from, until, (running, start, end) => {
       const phase = phaseOfClasses[running] as number;
       if (phase >= 0) times[phase] = (times[phase] as number) + (end - start);
+      if (phase !== communicationPhase) return;
+      if (start > waitedUntil) waitedFrom = start;
+      waitedUntil = end;
     });
+    const last = waitedUntil < until ? 0 : Math.round(until - waitedFrom);
     while (this.#nextIdle < this.#idle.length && (this.#idle[this.#nextIdle] as IdlePiece).until <= from) this.#nextIdle++;
     for (let next = this.#nextIdle; next < this.#idle.length; next++) {
       const piece = this.#idle[next] as IdlePiece;
@@ -302,10 +315,13 @@ class StepCutter {
       const phase = phaseOfCause[piece.cause];
       times[phase] = (times[phase] as number) + Math.min(until, piece.until) - Math.max(from, piece.from);
     }
-    for (const [phase, time] of wholeParts(times, length).entries()) {
-      if (time === 0) continue;
-      pieces.push(phase === communicationPhase ? exposedPiece(active, from, time) : { kind: 'own', phase, length: time });
-    }
+    const parts = wholeParts(times, length);
+    const exposed = parts[communicationPhase] as number;
+    const atEnd = Math.min(exposed, last);
+    if (exposed > atEnd) pieces.push(exposedPiece(active, from, exposed - atEnd));
+    for (const [phase, time] of parts.entries())
+      if (time > 0 && phase !== communicationPhase) pieces.push({ kind: 'own', phase, length: time });
+    if (atEnd > 0) pieces.push(exposedPiece(active, from, atEnd));
   }
 }
 

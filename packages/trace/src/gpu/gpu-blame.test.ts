@@ -276,6 +276,26 @@ test.each(someSeeds([1, 7, 23]))('without steps in the recording, windows are cu
   expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
 });
 
+describe('a straggler whose peers communicate behind compute', () => {
+  // Kernels of all ranks are heavy; transfers take from a tenth of the step to more than its compute.
+  test.each([1, 2, 4, 8].flatMap((transfers) => [1.15, 1.5].map((slower) => [transfers, slower] as const)))(
+    'costs what it costs, within 3 %% (transfers × %d, kernels × %d)',
+    (transfers, slower) => {
+      const job = (slow: number): GpuJob => {
+        const kernels = [0, 1, 2, 3].map(
+          (rank): GpuFault => ({ kind: 'slow_kernels', rank, amount: heavyFactor * (rank === 1 ? slow : 1) }),
+        );
+        return gpuJob({ seed: 1, ranks: 4, steps: 8, spread: 0.01, faults: [{ kind: 'slow_transfers', amount: transfers }, ...kernels] });
+      };
+      const planted = job(slower);
+      const truth = (stepOf(planted) - stepOf(job(1))) / ms;
+      const finding = blameOf(textsOfJob(planted))?.findings.find(({ kind }) => kind === 'straggler');
+      expect([finding?.ranks, finding?.phase]).toEqual([[1], 'GPU compute']);
+      expect(Math.abs((finding?.costMsPerStep ?? 0) / truth - 1)).toBeLessThan(0.03);
+    },
+  );
+});
+
 describe('a job that was started again', () => {
   const attempts = (seed: number, slow: readonly (number | undefined)[], steps: readonly number[]) =>
     judged(
