@@ -37,7 +37,7 @@ export interface BlameLevels {
   /** Mean over steps of the excess of the busiest rank's own work over the median rank's. */
   readonly spread: number;
   readonly alignment: BlameAlignment;
-  /** See `Blame.alignment.uncertainty`. */
+  /** Error of transfers by clocks, ns per step; undefined if they are not aligned. */
   readonly uncertainty: number | undefined;
   /** Only phases are known, and none of them is a collective: ranks may wait inside any. */
   readonly hidesWaits: boolean;
@@ -93,13 +93,19 @@ export function levelsOf(recorded: BlameWindow): BlameLevels | undefined {
     transfers: transfersOf(window),
     spread: mean(spreads),
     alignment,
-    uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
+    uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window, true),
     hidesWaits: window.basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole),
     cpuWait: { isBusy, text },
   };
 }
 
 const asLevels = (window: BlameWindow | BlameLevels): BlameLevels | undefined => ('basis' in window ? levelsOf(window) : window);
+
+/** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
+export const warmUpSteps = 8;
+export const baselineSteps = 64;
+/** Runs of at least this many steps are checked for a change. */
+export const changeStepsMin = 2 * baselineSteps + warmUpSteps;
 
 /** A cause explains a change if it accounts for at least this share of it. */
 const explainsMin = 0.5;

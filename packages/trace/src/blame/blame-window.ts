@@ -36,6 +36,8 @@ export interface Meeting {
   readonly transfer: number;
   /** ± ns of its waits and of its transfer; undefined if clocks are not aligned: then both come from lengths alone. */
   readonly epsilon: number | undefined;
+  /** No rank leaves it before all are in, so none was inside for less than its transfer: that takes at least so long, whatever the clocks show. */
+  readonly isTransferSure?: true;
   /** Of a send: the sending and the receiving rank. */
   readonly pair?: readonly [number, number];
 }

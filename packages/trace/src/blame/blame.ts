@@ -224,10 +224,14 @@ const inconclusive = (text: string): BlameFinding => {
   return { kind: 'inconclusive', ranks: [], phase: undefined, costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0, evidence: [text] };
 };
 
+/** One that was found widens the noise of its peers: a limit is no longer than what was seen. */
 function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Blame['visible'] {
   if (excesses.length === 0) return [];
   return phases
-    .map((phase, at) => ({ phase, length: Math.max(...excesses.map(({ sure }) => sure[at] as number)) }))
+    .map((phase, at) => {
+      const seen = excesses.flatMap(({ slow, phases: more }) => (slow.includes(at) ? [more[at] as number] : []));
+      return { phase, length: Math.min(Math.max(...excesses.map(({ sure }) => sure[at] as number)), ...seen) };
+    })
     .sort((a, b) => b.length - a.length);
 }
 
@@ -328,8 +332,9 @@ function sharesOf(
   if (network < shareToReport * mendedStep) return found;
   const evidence = [...networkOf(window)];
   const gain = { gainMsPerStep: ms(network) };
-  if (window.basis === 'pieces' && (uncertainty === undefined || network - uncertainty < shareToReport * mendedStep)) {
-    const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty).toFixed(2)} ms per step`;
+  const error = window.basis === 'pieces' ? clockShareOf(window, true) : 0;
+  if (error === undefined || network - error < shareToReport * mendedStep) {
+    const bound = error === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(error).toFixed(2)} ms per step`;
     evidence.push(`${bound}: waiting for a late rank and the network cannot be distinguished`);
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   } else found.push({ kind: 'network', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });

@@ -1,4 +1,4 @@
-// The blames of a job's attempts as one: each attempt was judged on its own, and a fault counts with its cost over the steps of all.
+// The blames of a job's attempts, or of windows of its steps, as one: each was judged on its own, and a fault counts with its cost over the steps of all.
 //
 //   attempt 0   8 steps   straggler: rank 1, 3.4 ms in each      ─┐
 //   attempt 1   6 steps   balanced                               ─┴─► straggler: rank 1, 3.4 ms in each of 8 affected steps of 14
@@ -6,20 +6,20 @@
 import { nanosPerMs } from '@ranktrace/protocol';
 import type { RunBlame, RunFinding } from './run-blame-sink.ts';
 
-/** Joins the blames of attempts, in order of time; at least one. */
+/** Joins blames of different steps, in order of time; at least one. */
 export function joinedBlame(parts: readonly RunBlame[]): RunBlame {
   const [last] = parts.slice(-1) as [RunBlame];
   if (parts.length === 1) return last;
   const count = parts.reduce((sum, { steps }) => sum + steps.count, 0);
   /** Length of all steps, ms. */
   const time = parts.reduce((sum, { steps, last: of }) => sum + steps.count * (of.step / nanosPerMs), 0);
-  const faults = new Map<string, RunFinding[]>();
-  for (const { findings } of parts) {
+  const faults = new Map<string, Found[]>();
+  for (const [part, { findings }] of parts.entries()) {
     for (const finding of findings) {
-      const key = `${finding.kind} ${finding.ranks.join()} ${finding.ranks.length === 0 ? finding.phase : ''}`;
+      const key = keyOf(finding);
       const same = faults.get(key);
-      if (same === undefined) faults.set(key, [finding]);
-      else same.push(finding);
+      if (same === undefined) faults.set(key, [{ finding, part }]);
+      else same.push({ finding, part });
     }
   }
   const findings = [...faults.values()].map((same) => joinedFinding(same, count, time)).sort((a, b) => b.costMsPerStep - a.costMsPerStep);
@@ -30,7 +30,7 @@ export function joinedBlame(parts: readonly RunBlame[]): RunBlame {
   const areRepeated = parts.some(({ steps }, at) => lasts.slice(0, at).some((before) => steps.first <= before));
   return {
     verdict: judged.verdict,
-    verdictSteps: judged.verdictSteps,
+    verdictSteps: findings.find(({ kind }) => kind === judged.verdict)?.steps ?? judged.verdictSteps,
     findings,
     last: last.last,
     steps: {
@@ -42,8 +42,40 @@ export function joinedBlame(parts: readonly RunBlame[]): RunBlame {
   };
 }
 
-/** One fault of several attempts, with the words of the one where it costs most. */
-function joinedFinding(same: readonly RunFinding[], count: number, time: number): RunFinding {
+/**
+ * The blame of all windows of some steps, with that of the last of these together, which shows what is too small for one window. `last` covers some of
+ * the same steps: a fault that both have counts with the larger cost.
+ */
+export function withLast(windows: RunBlame, last: RunBlame): RunBlame {
+  const share = last.steps.count / Math.max(1, windows.steps.count);
+  const costs = new Map(windows.findings.map((finding) => [keyOf(finding), finding.costMsPerStep]));
+  const ofLast = last.findings.flatMap((finding): RunFinding[] => {
+    const cost = finding.costMsPerStep * share;
+    if (cost <= (costs.get(keyOf(finding)) ?? 0)) return [];
+    const about = { costMsPerStep: cost, gainMsPerStep: finding.gainMsPerStep * share, shareOfStep: finding.shareOfStep * share };
+    return [{ ...finding, ...about, comparedSteps: windows.steps.count }];
+  });
+  const isOfLast = new Set(ofLast.map(keyOf));
+  const findings = [...windows.findings.filter((finding) => !isOfLast.has(keyOf(finding))), ...ofLast];
+  findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
+  const costOf = ({ verdict }: RunBlame): number => findings.find(({ kind }) => kind === verdict)?.costMsPerStep ?? -1;
+  const judged = costOf(last) > costOf(windows) ? last : windows;
+  return { ...windows, verdict: judged.verdict, verdictSteps: judged.verdictSteps, findings, last: last.last };
+}
+
+/** The same for one fault in several windows. */
+const keyOf = ({ kind, ranks, phase }: RunFinding): string => `${kind} ${ranks.join()} ${ranks.length === 0 ? phase : ''}`;
+
+interface Found {
+  readonly finding: RunFinding;
+  /** Place of its blame. */
+  readonly part: number;
+}
+
+/** One fault of several blames, with the words of the one where it costs most. In consecutive ones it is one stretch. */
+function joinedFinding(found: readonly Found[], count: number, time: number): RunFinding {
+  const same = found.map(({ finding }) => finding);
+  const goesOn = found.filter(({ part }, at) => at > 0 && part === (found[at - 1] as Found).part + 1).length;
   const sum = (of: (finding: RunFinding) => number): number => same.reduce((total, finding) => total + of(finding), 0);
   const cost = sum(({ costMsPerStep, comparedSteps }) => costMsPerStep * comparedSteps);
   const affected = sum(({ affectedSteps }) => affectedSteps);
@@ -51,7 +83,7 @@ function joinedFinding(same: readonly RunFinding[], count: number, time: number)
   return {
     ...worst,
     steps: { first: Math.min(...same.map(({ steps }) => steps.first)), last: Math.max(...same.map(({ steps }) => steps.last)) },
-    stretches: sum(({ stretches }) => stretches),
+    stretches: Math.max(1, sum(({ stretches }) => stretches) - goesOn),
     affectedSteps: affected,
     comparedSteps: count,
     costMsPerAffectedStep: cost / Math.max(1, affected),

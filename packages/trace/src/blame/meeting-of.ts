@@ -26,9 +26,11 @@ export function meetingOf(
   const name = pair === undefined ? `${op} ${group}` : `send ${pair[0]} → ${pair[1]} ${group}`;
   const inside = parts.map(({ entry, exit }) => (exit as number) - entry);
   const shortest = Math.min(...inside);
+  const isSure = pair === undefined && isBarrierLike(called);
+  const about = { name, epsilon, ...(pair && { pair }), ...(isSure && ({ isTransferSure: true } as const)) };
   if (epsilon === undefined) {
     const last = parts[inside.indexOf(shortest)] as CollectivePart;
-    const meeting: Meeting = { name, lastRank: last.rank, transfer: shortest, epsilon, ...(pair && { pair }) };
+    const meeting: Meeting = { ...about, lastRank: last.rank, transfer: shortest };
     const waits = parts.map((part) => ({ part, waitedUntil: (part.exit as number) - shortest, lag: 0 }));
     return { meeting, parts: waits };
   }
@@ -37,8 +39,8 @@ export function meetingOf(
   const receiver = pair === undefined ? undefined : parts.find(({ rank, op }) => rank === pair[1] && collectiveKind(op) !== 'send');
   const firstExit = (receiver?.exit ?? Math.min(...parts.map(({ exit }) => exit as number))) as number;
   const apart = Math.max(0, firstExit - last.entry);
-  const transfer = pair === undefined && isBarrierLike(called) ? Math.min(apart, shortest) : apart;
-  const meeting: Meeting = { name, lastRank: last.rank, transfer, epsilon, ...(pair && { pair }) };
+  const transfer = isSure ? Math.min(apart, shortest) : apart;
+  const meeting: Meeting = { ...about, lastRank: last.rank, transfer };
   const waits = parts.map((part): MeetingPart => {
     const exit = part.exit as number;
     const left = exit < last.entry - epsilon;

@@ -16,7 +16,7 @@ import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { stepLimits } from '../steps/step-limits.ts';
 import { isLapOver } from '../steps/step-summary.ts';
 import { type Blame, judgeWindow } from './blame.ts';
-import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
+import { type BlameLevels, baselineSteps, blameOf, changeStepsMin, levelsOf, warmUpSteps } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameRank, BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
@@ -67,11 +67,6 @@ export interface StepBlameOptions {
   readonly parts?: CollectiveParts | undefined;
 }
 
-/** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
-const warmUpSteps = 8;
-const baselineSteps = 64;
-/** Runs of at least this many steps are checked for a change. */
-const changeStepsMin = 2 * baselineSteps + warmUpSteps;
 /** Names of phases are learnt in these first steps. */
 const learningSteps = 2;
 

@@ -51,43 +51,81 @@ export interface DeviceRank {
   readonly collectives: readonly RawCollective[];
 }
 
-/** `stepsMax`: of the last steps that all ranks have. Yields after each rank's beginning and after each step. */
-export function* deviceWindow(
-  ranks: readonly DeviceRank[],
-  groups: readonly ReadonlySet<number>[],
-  stepsMax: number,
-): Generator<void, BlameWindow> {
-  const byNumber = new Map<number, Map<number, WorkStep & { readonly length: number }>>();
-  for (const { process, windows } of ranks) {
-    for (const window of windows) {
-      const of = byNumber.get(window.number) ?? new Map();
-      byNumber.set(window.number, of.set(process.index, { ...window, length: window.end - window.start }));
+type TimedStep = WorkStep & { readonly length: number };
+
+/** A step of all ranks, by index of their process. */
+interface WholeStep {
+  readonly step: number;
+  readonly ranks: ReadonlyMap<number, TimedStep>;
+}
+
+/** The steps of ranks that ran together, as the devices saw them, in windows. */
+export class DeviceSteps {
+  readonly #ranks: readonly DeviceRank[];
+  readonly #groups: readonly ReadonlySet<number>[];
+  readonly #taking: readonly TraceProcess[];
+  readonly #whole: readonly WholeStep[];
+  readonly #cutters: StepCutter[] = [];
+  /** By place of a step: its ranks. */
+  readonly #cut = new Map<number, readonly RankStep[]>();
+  #cutUpTo = 0;
+
+  constructor(ranks: readonly DeviceRank[], groups: readonly ReadonlySet<number>[]) {
+    this.#ranks = ranks;
+    this.#groups = groups;
+    const byNumber = new Map<number, Map<number, TimedStep>>();
+    for (const { process, windows } of ranks) {
+      for (const window of windows) {
+        const of = byNumber.get(window.number) ?? new Map<number, TimedStep>();
+        byNumber.set(window.number, of.set(process.index, { ...window, length: window.end - window.start }));
+      }
     }
+    const raw = [...byNumber].map(([step, of]) => ({ step, ranks: of })).sort((a, b) => a.step - b.step);
+    this.#taking = processesTaking(
+      ranks.map(({ process }) => process),
+      raw,
+    );
+    this.#whole = raw.filter(({ ranks: of }) => this.#taking.every(({ index }) => of.has(index)));
   }
-  const raw = [...byNumber].map(([step, of]) => ({ step, ranks: of })).sort((a, b) => a.step - b.step);
-  const taking = processesTaking(
-    ranks.map(({ process }) => process),
-    raw,
-  );
-  const whole = raw.filter(({ ranks: of }) => taking.every(({ index }) => of.has(index))).slice(-stepsMax);
-  const kept = withoutOutliers(whole, taking);
-  const cutters: StepCutter[] = [];
-  for (const process of taking) {
-    cutters.push(new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
-    yield;
+
+  /** Steps that all ranks have. */
+  get count(): number {
+    return this.#whole.length;
   }
-  const steps: BlameStep[] = [];
-  for (const { step, ranks: of } of kept) {
-    const cut = taking.map((process, place) => (cutters[place] as StepCutter).step(of.get(process.index) as WorkStep));
-    steps.push({ step, follows: steps.at(-1)?.step === step - 1, ranks: withReadyEntries(cut) });
-    yield;
+
+  /**
+   * The window of steps `from` to `until` − 1 of them. Windows come in order, and may begin with steps of those before from `keptFrom` on: each step is
+   * cut once. Yields after each rank's beginning and after each step.
+   */
+  *window(from: number, until: number, keptFrom = from): Generator<void, BlameWindow> {
+    for (const process of this.#taking.slice(this.#cutters.length)) {
+      this.#cutters.push(new StepCutter(this.#ranks.find((rank) => rank.process === process) as DeviceRank));
+      yield;
+    }
+    for (const place of this.#cut.keys()) if (place < Math.min(from, keptFrom)) this.#cut.delete(place);
+    for (let place = Math.max(this.#cutUpTo, from); place < until; place++) {
+      const { ranks: of } = this.#whole[place] as WholeStep;
+      const cut = this.#taking.map(({ index }, at) => (this.#cutters[at] as StepCutter).step(of.get(index) as WorkStep));
+      this.#cut.set(place, withReadyEntries(cut));
+      yield;
+    }
+    this.#cutUpTo = Math.max(this.#cutUpTo, until);
+    const whole = this.#whole.slice(from, until);
+    const kept = new Set(withoutOutliers(whole, this.#taking));
+    const steps: BlameStep[] = [];
+    for (const [at, one] of whole.entries()) {
+      const ranks = this.#cut.get(from + at);
+      if (!kept.has(one) || ranks === undefined) continue;
+      steps.push({ step: one.step, follows: steps.at(-1)?.step === one.step - 1, ranks });
+    }
+    return {
+      ranks: ranksOf(this.#taking, this.#groups),
+      ...{ phases: devicePhases, roles, steps, leftOut: whole.length - steps.length, basis: 'pieces' },
+      alignment: alignmentOf(this.#taking),
+      copyPhase,
+      isCutByMeetings: true,
+    };
   }
-  return {
-    ranks: ranksOf(taking, groups),
-    ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },
-    copyPhase,
-    isCutByMeetings: true,
-  };
 }
 
 /** A rank's entry into a meeting. */

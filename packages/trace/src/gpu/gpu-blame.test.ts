@@ -296,6 +296,47 @@ describe('a straggler whose peers communicate behind compute', () => {
   );
 });
 
+describe('a long recording', () => {
+  const steps = 150;
+  /** Kernels of `rank`, which take `before` times as long up to a step, and then `since` times. */
+  const changing = (rank: number, before: number, at: number, since: number): GpuFault[] => [
+    { kind: 'slow_kernels', rank, amount: heavyFactor * before, inStep: (step) => step < at },
+    { kind: 'slow_kernels', rank, amount: heavyFactor * since, inStep: (step) => step >= at },
+  ];
+  const of = (faults: readonly GpuFault[]): RunBlame | undefined => blameOf(textsOf({ seed: 4, ranks: 3, steps, layers: 3, faults }));
+
+  test('is judged from its first step on, in windows', () => {
+    const blame = of(changing(1, 2, 70, 1));
+    expect(blame?.steps).toMatchObject({ count: steps - 1 });
+    expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
+    expect(Math.abs((blame?.findings[0]?.affectedSteps ?? 0) - 68)).toBeLessThanOrEqual(8);
+  });
+
+  test('in which all ranks become slower is cluster-wide', () => {
+    const { findings = [] } = of([0, 1, 2].flatMap((rank) => changing(rank, 1, 80, 1.25))) ?? {};
+    expect(findings.map(({ kind, ranks, phase }) => [kind, ranks, phase])).toEqual([['cluster_wide', [], 'GPU compute']]);
+  });
+
+  test('and a rank that is slow by little in all of it is found by all of them together', () => {
+    expect(worst(of([{ kind: 'slow_kernels', rank: 2, amount: heavyFactor * 1.05 }]))).toEqual([
+      'straggler',
+      'straggler',
+      [2],
+      'GPU compute',
+    ]);
+  });
+});
+
+test('a rank of which nothing was recorded may be to blame', () => {
+  const texts = textsOf({ seed: 5 }).map((text) => text.replaceAll(/"world_size": ?4/g, '"world_size": 5'));
+  const sources = kinetoSources(
+    texts.map((text, rank) => ({ run: 'test', rank, worldSize: 5, files: [{ name: `rank${rank}.json`, table: tableOfKineto(text) }] })),
+  );
+  const { blame } = judged(sources);
+  expect(blame?.verdict).toBe('inconclusive');
+  expect(blame?.findings[0]?.evidence[0]).toMatch(/^nothing was heard of rank 4:/);
+});
+
 describe('a job that was started again', () => {
   const attempts = (seed: number, slow: readonly (number | undefined)[], steps: readonly number[]) =>
     judged(

@@ -8,9 +8,11 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
+import { type BlameLevels, baselineSteps, blameOf, changeStepsMin, levelsOf, warmUpSteps } from '../blame/blame-change.ts';
+import { blameLimits } from '../blame/blame-limits.ts';
 import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
-import { joinedBlame } from '../blame/join-blames.ts';
+import { joinedBlame, withLast } from '../blame/join-blames.ts';
 import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
 import { Replay } from '../blame/replay.ts';
@@ -20,7 +22,7 @@ import { finish } from '../model/finish.ts';
 import { isNcclLane } from '../model/lanes.ts';
 import { deviation, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
-import { copyPhase, type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
+import { copyPhase, type DeviceRank, DeviceSteps, devicePhases, hostLatePhase } from './device-window.ts';
 import type { WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
@@ -128,14 +130,20 @@ export class GpuBlameSink implements TraceSink {
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     const judged: RunBlame[] = [];
+    const missing = ranks.length === 1 ? [] : this.#missing;
+    const told = (blame: Blame): RunBlame =>
+      runBlameOf(ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(blame, summary));
     for (const lap of lapsOf(ranks)) {
-      const window = yield* deviceWindow(lap, this.#parts.groups, limits.gpuBlameStepsMax);
-      const blame = withLeader(yield* judgeWindow(window, { missing: [] }), window);
-      yield;
-      const told = ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(blame, summary);
-      judged.push({ ...runBlameOf(told), ...(cut && { cutAt: cut.name }) });
+      const blame = yield* blameOfSteps(new DeviceSteps(lap, this.#parts.groups), missing, told);
+      judged.push({ ...blame, ...(cut && { cutAt: cut.name }) });
     }
     return judged;
+  }
+
+  /** Ranks of which nothing was recorded. */
+  get #missing(): number[] {
+    const seen = new Set(this.#header?.processes.map(({ rank }) => rank));
+    return Array.from({ length: this.#header?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   }
 
   /** A collective that both a profiler and NCCL's plugin recorded counts once. */
@@ -144,6 +152,35 @@ export class GpuBlameSink implements TraceSink {
     const ofStreams = parts.flatMap(({ stream }) => stream);
     return (ofStreams.length > 0 ? ofStreams : parts.flatMap(({ nccl }) => nccl)).sort((a, b) => a.entry - b.entry);
   }
+}
+
+/**
+ * Judges steps in windows, and the last ones together, as those of hosts are. `told`: the blame of a window in the words of devices. A long recording is
+ * compared with its beginning.
+ */
+function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: (blame: Blame) => RunBlame): Generator<void, RunBlame> {
+  const { count } = steps;
+  const { blameWindowSteps: usual } = blameLimits;
+  const keptFrom = Math.max(0, count - limits.gpuBlameStepsMax);
+  let beginning: BlameLevels | undefined;
+  const judge = function* (from: number, until: number): Generator<void, RunBlame> {
+    const window = yield* steps.window(from, until, keptFrom);
+    const now = { ...window, steps: window.steps.slice(-baselineSteps) };
+    const change = beginning && blameOf(beginning, now);
+    if (count >= changeStepsMin) beginning ??= levelsOf({ ...window, steps: window.steps.slice(warmUpSteps) });
+    const blame = withLeader(yield* judgeWindow(window, { missing, change }), window);
+    yield;
+    return told(blame);
+  };
+  if (count < 1.5 * usual) return yield* judge(0, count);
+  const windows: RunBlame[] = [];
+  for (let from = 0; from < count; ) {
+    const left = count - from;
+    const until = left < 1.5 * usual ? count : from + (from === 0 ? warmUpSteps : 0) + usual;
+    windows.push(yield* judge(from, until));
+    from = until;
+  }
+  return withLast(joinedBlame(windows), yield* judge(keptFrom, count));
 }
 
 /**
