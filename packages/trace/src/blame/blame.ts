@@ -204,8 +204,8 @@ export function* judgeWindow(recorded: BlameWindow, context: BlameContext = {}):
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
   if (common > 0 && common >= changeShareMin * before) {
     const about = { kind: 'cluster_wide', ranks: [], phase: where, evidence: changed } as const;
-    const { isBusy } = cpuWaitOf(ranks);
-    findings.push({ ...about, ...costs(common, step), gainMsPerStep: ms(common), ...(isBusy && { mayBeScheduling: true }) });
+    const isExplained = cpuWaitOf(ranks).explains(common, step);
+    findings.push({ ...about, ...costs(common, step), gainMsPerStep: ms(common), ...(isExplained && { mayBeScheduling: true }) });
   }
   findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
   findings.length = Math.min(findings.length, blameLimits.blameFindingsMax);

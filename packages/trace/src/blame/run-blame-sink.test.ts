@@ -195,6 +195,13 @@ describe('on a busy host', () => {
     expect([verdictWith(40), verdictWith(steps)]).toEqual(['long_steps', 'balanced']);
   });
 
+  it('ranks that all become slower for some seconds are not the host, where their threads wait too little for that', () => {
+    const stragglers = [0, 1, 2, 3].map((rank) => ({ ...fault(230, 319, rank), ms: 40 }));
+    const kindsWith = (ofAll: number): string[] =>
+      waitingRun(() => [60, ofAll], { steps: 320, stragglers }).findings.flatMap(({ kind }) => (kind === 'cluster_wide' ? [kind] : []));
+    expect([kindsWith(2.5), kindsWith(60)]).toEqual([['cluster_wide'], []]);
+  });
+
   it.each([
     ['for longer than ten seconds', slowFrom(300, 499)],
     ['in more of the steps than not', slowFrom(30, 99), 100],
