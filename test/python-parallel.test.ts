@@ -120,6 +120,17 @@ test.for(['messages', 'tensors'])(
 );
 
 test.for([
+  [2, 1],
+  [3, 2],
+] as const)('%i ranks split their layers, and wait for rank %i, which is named', async ([ranks, slow], context) => {
+  const name = `tensors-${ranks}`;
+  const { report } = await run(name, ranks, 'torch_tensor_parallel.py', [`${steps}`, `${slow}`], context);
+  expect(blamed(report)).toContainEqual({ kind: 'straggler', ranks: [slow], phase: 'forward' });
+  const { processes } = await readRun(join(directory, name), name);
+  expect(processes.map(({ metadata }) => metadata.get('phase_role.synchronize'))).toEqual(Array(ranks).fill('collective'));
+});
+
+test.for([
   [2, 0],
   [3, 2],
   [3, -1],

@@ -412,6 +412,7 @@ class Profile:
         self._step = None  # number and start of the step that runs; None before the first
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
+        self._has_waited = False  # in a call that waits for a device, or for peers
         self._has_refused_number = False
         self._loader_workers = 0
         self._sender = None
@@ -3328,7 +3329,19 @@ def _add_wait(profile, began, ended):
         if len(_mark.parts) < _PHASES_MAX:
             _mark.parts.append((mark, began))
         _mark.time = ended
+    if not profile._has_waited:
+        profile._has_waited = True
+        _say_for_whom(profile)
     _add_phase(profile, thread, "synchronize", began, ended)
+
+
+def _say_for_whom(profile):
+    """Without a device, what a rank waits for are its peers: no such wait ends before all of them are there."""
+    try:
+        if "synchronize" not in profile._options.phase_roles and not sys.modules["torch"].cuda.is_initialized():
+            profile.add_metadata("phase_role.synchronize", "collective")
+    except Exception:
+        pass
 
 
 def _set_mark(time, is_forward=False):

@@ -12,6 +12,7 @@ import { isWaitingRole } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { median } from '../model/robust.ts';
+import { synchronizePhase } from '../steps/phase-role.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
@@ -254,7 +255,9 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   const unmatched = breakdown.reduce((sum, { unmatched: time }) => sum + time, 0);
   if (total > 0 && unmatched > unmatchedShareMax * total) {
     const share = `${Math.round((100 * unmatched) / total)} % of the time is waiting`;
-    const waits = window.phases.filter((_, phase) => roles[phase] === 'wait').map((phase) => `"${phase}"`);
+    const waits = window.phases
+      .filter((name, phase) => roles[phase] === 'wait' || (roles[phase] === 'collective' && name === synchronizePhase))
+      .map((name) => `"${name}"`);
     if (basis === 'phases' && waits.length > 0) {
       why.push(
         `${share} in ${waits.join(', ')}, and lengths of phases do not show for whom: a capture, with collectives and kernels, does`,

@@ -13,6 +13,7 @@
 import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
+import { synchronizePhase } from '../steps/phase-role.ts';
 import type { BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
 
@@ -39,19 +40,19 @@ export function phaseSteps(
   const cut = raw.map(({ ranks }) => alignedStretches(ranks, processes, phases, hasClock));
   const last = 2 * phases.length - 2;
   const arePlaced = hasClock && cut.every((ranks) => ranks.every(({ isPlaced }) => isPlaced));
-  const meetsIn = collectivesAmong(phases, roles);
-  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least, meetsIn));
+  const [meetsIn, waitsIn] = [collectivesAmong(phases, roles), waitsAmong(phases, roles)];
+  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least, waitsIn));
   const areWaitsGuessed = !isClear && !roles.includes('collective');
   const { doubt, late } = areWaitsGuessed ? differencesOf(cut) : { doubt: 0, late: [] };
   const steps = areWaitsGuessed ? cut.map((ranks) => ranks.map((rank, at) => ({ ...rank, late: late[at] ?? 0 }))) : cut;
   const meets = Array.from({ length: last + 1 }, (_, stretch) => {
     const phase = phaseOf(stretch, phases);
     if (meetsIn[stretch] === true) return true;
-    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least, meetsIn);
+    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least, waitsIn);
   });
   const whole = raw.map(({ step: number, ranks: of }, index) => {
     const follows = index > 0 && raw[index - 1]?.step === number - 1;
-    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, meetsIn, meets, doubt }, processes);
+    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, waitsIn, meets, doubt }, processes);
     return { step: number, follows, ranks: pieces.map((rank, at) => ({ ...rank, ops: of.get(processes[at]?.index ?? -1)?.ops })) };
   });
   return { steps: whole, ...(areWaitsGuessed && { areWaitsGuessed }) };
@@ -77,12 +78,12 @@ export function hiddenMeetings(
   const steps = raw.slice(-hiddenStepsMax);
   const { hasClock, least } = clockOf(steps, processes, bound);
   const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
-  const meetsIn = collectivesAmong(phases, roles);
+  const waitsIn = waitsAmong(phases, roles);
   return phases.slice(0, -1).filter((name, phase) => {
     if (isWaitingRole(roles[phase])) return false;
     const apart = steps.flatMap(({ ranks }) => {
       const of = processes.map(({ index }) => ranks.get(index) as RawStep);
-      return apartAtSpans(of, name, hasClock) ?? apartAt(alignedStretches(ranks, processes, phases, hasClock), 2 * phase + 1, meetsIn);
+      return apartAtSpans(of, name, hasClock) ?? apartAt(alignedStretches(ranks, processes, phases, hasClock), 2 * phase + 1, waitsIn);
     });
     return caughtUp(apart, least) > hiddenShareMin * time;
   });
@@ -187,9 +188,13 @@ function stretchesOf({ start, length, gap, phases: named, placed }: RawStep, pha
 const collectivesAmong = (phases: readonly string[], roles: readonly PhaseRole[]): readonly boolean[] =>
   Array.from({ length: 2 * phases.length - 1 }, (_, stretch) => roles[phaseOf(stretch, phases)] === 'collective');
 
-const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number, meetsIn: readonly boolean[]): boolean =>
+/** By stretch, whether it is a collective or a wait for something unknown: in neither does a rank get ahead of its peers. */
+const waitsAmong = (phases: readonly string[], roles: readonly PhaseRole[]): readonly boolean[] =>
+  Array.from({ length: 2 * phases.length - 1 }, (_, stretch) => isWaitingRole(roles[phaseOf(stretch, phases)]));
+
+const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number, waitsIn: readonly boolean[]): boolean =>
   caughtUp(
-    steps.flatMap((ranks) => apartAt(ranks, stretch, meetsIn)),
+    steps.flatMap((ranks) => apartAt(ranks, stretch, waitsIn)),
     least,
   ) > 0;
 
@@ -205,20 +210,20 @@ function apartIn(reached: readonly number[], own: readonly number[]): Apart {
   return { before: spread(reached), after: spread(reached.map((time, rank) => time + (own[rank] as number))) };
 }
 
-function apartAt(ranks: readonly Stretches[], stretch: number, meetsIn: readonly boolean[]): readonly Apart[] {
+function apartAt(ranks: readonly Stretches[], stretch: number, waitsIn: readonly boolean[]): readonly Apart[] {
   const at = (stretch: number): readonly number[] => ranks.map(({ lengths }) => lengths[stretch] as number);
   let reached: readonly number[] = ranks.map(({ late }) => late);
-  for (let earlier = 0; earlier < stretch; earlier++) reached = reachedAfter(reached, at(earlier), meetsIn[earlier] === true);
+  for (let earlier = 0; earlier < stretch; earlier++) reached = reachedAfter(reached, at(earlier), waitsIn[earlier] === true);
   return [apartIn(reached, at(stretch))];
 }
 
 /**
- * When ranks reach the end of a stretch. A collective lets none get ahead. Where its lengths say so, a step has several of its name, and ranks wait in a later one for
- * work that comes after this stretch.
+ * When ranks reach the end of a stretch. A collective, or a wait, lets none get ahead. Where its lengths say so, a step has several of its name, and ranks
+ * wait in a later one for work that comes after this stretch.
  */
-function reachedAfter(reached: readonly number[], lengths: readonly number[], isCollective: boolean): readonly number[] {
+function reachedAfter(reached: readonly number[], lengths: readonly number[], isWaiting: boolean): readonly number[] {
   const after = reached.map((time, rank) => time + (lengths[rank] as number));
-  if (!isCollective || spread(after) <= spread(reached)) return after;
+  if (!isWaiting || spread(after) <= spread(reached)) return after;
   const shortest = Math.min(...lengths);
   return reached.map((time) => time + shortest);
 }
@@ -266,28 +271,29 @@ function differencesOf(steps: readonly (readonly Stretches[])[]): { readonly dou
 interface Cuts {
   readonly phases: readonly string[];
   readonly roles: readonly PhaseRole[];
-  /** By stretch, whether it is a collective, and whether ranks meet in it. */
-  readonly meetsIn: readonly boolean[];
+  /** By stretch, whether ranks wait in it, and whether they meet in it. */
+  readonly waitsIn: readonly boolean[];
   readonly meets: readonly boolean[];
   readonly doubt: number;
 }
 
 function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly TraceProcess[]): RankStep[] {
-  const { phases, roles, meetsIn, meets, doubt } = cuts;
+  const { phases, roles, waitsIn, meets, doubt } = cuts;
   const pieces: Piece[][] = ranks.map(() => []);
   let reached: readonly number[] = ranks.map(({ late }) => late);
   for (const stretch of meets.keys()) {
     const phase = phaseOf(stretch, phases);
     const taken = ranks.map(({ lengths }) => lengths[stretch] as number);
     const shortest = Math.min(...taken);
-    const after = reachedAfter(reached, taken, meetsIn[stretch] === true);
+    const after = reachedAfter(reached, taken, waitsIn[stretch] === true);
     // Where a later collective of that name is the one in which ranks wait, they wait for the rank that is inside least.
     const isLater = after.some((time, rank) => time !== (reached[rank] as number) + (taken[rank] as number));
     const last = isLater ? taken.indexOf(shortest) : reached.indexOf(Math.max(...reached));
-    // In a collective, or while waiting, the shortest time is transfer; in another phase it is own work, and the wait comes after it.
+    // In a collective the shortest time is transfer, in a wait for peers it is not known; in another phase it is own work, and the wait comes after it.
     const isWaiting = isWaitingRole(roles[phase]);
     const name = phases[phase] as string;
-    const transfer = isWaiting ? shortest : 0;
+    const isOfPeers = isWaiting && name === synchronizePhase;
+    const transfer = isWaiting && !isOfPeers ? shortest : 0;
     const meeting: Meeting = { name, lastRank: processes[last]?.rank ?? -1, transfer, epsilon: undefined };
     for (const [rank, length] of taken.entries()) {
       const line = pieces[rank] as Piece[];
@@ -305,6 +311,7 @@ function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly 
       if (wait > 0) line.push({ kind: 'wait', phase, length: wait, meeting });
       if (transfer > 0) line.push({ kind: 'transfer', phase, length: transfer, meeting });
       line.push({ kind: 'leave', meeting, lag: 0 });
+      if (isOfPeers && shortest > 0) line.push({ kind: 'unmatched', phase, length: shortest });
     }
     reached = after;
   }

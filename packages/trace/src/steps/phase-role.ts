@@ -26,6 +26,9 @@ const data =
 const waiting =
   /(^|_)(wait|waits|waiting|idle|sync|synchroni[sz](e|ation|ing)|comm|comms|communicat(e|ion|ing)|nccl|gloo|rccl|bubble|i?[bsr]?send|i?recv|i?receive|send_?recv|broadcast|bcast|ibcast|(reduce|gather|scatter)(?!_(add|sum|mean|max|min|nd)(_|$)))(_|$)/;
 
+/** The phase of PyTorch's client for all that a rank waits for: a device, or its peers, who may be late, on the way, or at work (in a pipeline). */
+export const synchronizePhase = 'synchronize';
+
 /** Lightning's profiler names a span by kind and class before the hook: `[pl][profile][Strategy]DDPStrategy.validation_step`. */
 const lightningPlace = /^\[pl\]\[.*[.\]]/;
 
