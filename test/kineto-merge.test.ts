@@ -54,6 +54,27 @@ describe('ranks and windows', () => {
     expect(stderr).toContain(`rank taken from the order of the files, for neither file nor name says it: "first.json.gz" is rank 0`);
   });
 
+  it('files of one process at different times are windows of one rank where nothing says which, those of others are ranks of their own', async () => {
+    const { ranks, stderr, code } = await merge(
+      write('vm_9.1000.pt.trace.json.gz', {}),
+      write('vm_9.2000.pt.trace.json.gz', {}, [101, 120]),
+      write('vm_9.3000.pt.trace.json.gz', { host_name: 'vm_9' }, [201, 220]),
+      write('vm_10.1000.pt.trace.json.gz', {}, [1, 20], 10),
+      write('other_9.2000.pt.trace.json.gz', {}, [101, 120]),
+      write('vm_9.1001.pt.trace.json.gz', {}, [5]),
+    );
+    expect(code, stderr).toBe(0);
+    expect(ranks.map((of) => [of.rank, of.counts.span])).toEqual([
+      [0, 6],
+      [1, 2],
+      [2, 2],
+      [3, 1],
+    ]);
+    expect(stderr).toContain(
+      '"vm_9.1000.pt.trace.json.gz" and 2 other files of its process are rank 0, "vm_10.1000.pt.trace.json.gz" is rank 1',
+    );
+  });
+
   it('files of one rank at different times are one process, of another pid another life, at the same time an error', async () => {
     const files = [write('w2.json.gz', rank(1), [101, 120]), write('w1.json.gz', rank(1))];
     const windows = await merge(...files);

@@ -2,7 +2,8 @@
 //
 //   files  ──►  tables  ──►  by rank  ──►  windows of one process, in order of time  ──►  kinetoSource
 //
-// The rank comes from the file's content (`distributedInfo`), else from its name (`rank3…`, `worker3…`), else from its position. Several files of one
+// The rank comes from the file's content (`distributedInfo`), else from its name (`rank3…`, `worker3…`), else from its position, where files of one
+// process at different times (`HOST_PID.TIME.pt.trace.json`, a file per cycle of a schedule) share one. Several files of one
 // rank are windows of one process (as tensorboard's handler writes them) if none begins before the previous one has ended; with another pid, or where
 // the numbers of launches go back (in containers pids repeat), they are another incarnation of the rank. Those of different ranks that ran together are
 // one attempt of the job: it was started again, or its folder is that of an earlier one.
@@ -71,10 +72,9 @@ function jobOf(files: readonly TorchFile[], allowMixed: boolean, close: () => vo
     const why = 'it is a timeline of NDTimeline, which holds all workers of a job: give it alone';
     throw new CliError('bad_input', `Cannot read "${timeline.path}" as a torch.profiler file: ${why}`);
   }
-  const ranks = ranksOf(files);
-  const profiles = files.map(({ path, table }, index): TorchProfile => {
-    return { path, name: basename(path), table, rank: ranks[index] as number, ...kinetoExtent(table) };
-  });
+  const found = files.map(({ path, table }) => ({ path, name: basename(path), table, ...kinetoExtent(table) }));
+  const ranks = ranksOf(found);
+  const profiles = found.map((file, index): TorchProfile => ({ ...file, rank: ranks[index] as number }));
   for (const { path, table } of profiles) sayWhatIsLeftOut(path, table);
   const why = allowMixed ? undefined : whyNotOneJob(profiles);
   if (why !== undefined)
@@ -114,29 +114,47 @@ function runOf(profiles: readonly TorchProfile[]): string | undefined {
     : undefined;
 }
 
+type FoundFile = Omit<TorchProfile, 'rank'>;
+
 /** The rank of every file. */
-function ranksOf(files: readonly TorchFile[]): number[] {
+function ranksOf(files: readonly FoundFile[]): number[] {
   const said = files.map(({ table }) => rankInFile(table));
-  const named = files.map(({ path }, index) => said[index] ?? rankInName(basename(path)));
+  const named = files.map(({ name }, index) => said[index] ?? rankInName(name));
   const taken = new Set(named);
   const fromNames: string[] = [];
-  const fromPlaces: string[] = [];
-  const ranks = named.map((rank, index) => {
-    const { path } = files[index] as TorchFile;
+  const placed: { readonly rank: number; readonly windows: FoundFile[] }[] = [];
+  const ranks = files.map((file, index) => {
+    const rank = named[index];
     if (rank !== undefined) {
-      if (said[index] === undefined) fromNames.push(`"${basename(path)}" is rank ${rank}`);
+      if (said[index] === undefined) fromNames.push(`"${file.name}" is rank ${rank}`);
       return rank;
     }
-    let place = index;
+    const known = placed.find(({ windows }) => windows.every((window) => areWindows(window, file)));
+    if (known !== undefined) {
+      known.windows.push(file);
+      return known.rank;
+    }
+    let place = index - placed.reduce((sum, { windows }) => sum + windows.length - 1, 0);
     while (taken.has(place)) place++;
     taken.add(place);
-    fromPlaces.push(`"${basename(path)}" is rank ${place}`);
+    placed.push({ rank: place, windows: [file] });
     return place;
   });
   if (fromNames.length > 0) say(`rank taken from the file's name, for the file does not say it: ${shortList(fromNames)}`);
+  const fromPlaces = placed.map(({ rank, windows: [first, ...others] }) => {
+    const count = others.length === 1 ? 'another file' : `${others.length} other files`;
+    return others.length === 0 ? `"${first?.name}" is rank ${rank}` : `"${first?.name}" and ${count} of its process are rank ${rank}`;
+  });
   if (fromPlaces.length > 0) say(`rank taken from the order of the files, for neither file nor name says it: ${shortList(fromPlaces)}`);
   return ranks;
 }
+
+/** Whether both files are of one process, at different times. */
+const areWindows = (a: FoundFile, b: FoundFile): boolean =>
+  a.pid > 0 && a.pid === b.pid && hostOf(a) === hostOf(b) && (a.last <= b.first || b.last <= a.first);
+
+/** The host that the file states, else what its name begins with: torch's default is `HOST_PID.TIME.pt.trace.json`. */
+const hostOf = ({ name, table }: FoundFile): unknown => table.metadata.get('host_name') ?? name.split('.', 1)[0];
 
 const byTime = (a: TorchProfile, b: TorchProfile): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
 
