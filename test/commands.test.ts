@@ -411,6 +411,17 @@ describe('ranktrace merge, table and dump', () => {
     expect(text.stdout).toMatch(/more: --limit/);
   });
 
+  it('table has shares of all rows, however few it prints', async () => {
+    const shares = async (limit: string) => {
+      const { stdout } = await runLine(['table', short, '--limit', limit]);
+      return stdout.split('\n').flatMap((line) => / ([\d.]+) % /.exec(line)?.[1] ?? []);
+    };
+    const all = await shares('-1');
+    expect(all.length).toBeGreaterThan(3);
+    const few = await shares('3');
+    expect(few).toEqual(all.slice(0, Math.max(1, few.length)));
+  });
+
   it('dump ends quietly when its reader has seen enough', () => {
     const { stdout, stderr, status } = spawnSync(
       'bash',

@@ -67,7 +67,7 @@ export async function table(inputs: readonly string[], options: TableOptions): P
     return 0;
   }
   if (header !== undefined) print(printable(header));
-  print(asText(shown));
+  print(asText(shown, rows));
   if (shown.length < rows.length) print(`(${rows.length - shown.length} more: --limit)`);
   return 0;
 }
@@ -85,9 +85,10 @@ async function tableOfRank(profiles: readonly TorchProfile[], rank: number, { me
   return file.table.spilled === undefined ? file.table : ((await openTorchTable([file.path], { memory })) as KinetoTable);
 }
 
-function asText(rows: readonly KeyAverage[]): string {
-  const all = rows.reduce((sum, row) => (row.kind === 'step' ? sum : sum + row.self), 0);
-  const lines = rows.map((row) => {
+/** The rows `shown`, each with its share of the self time of all `rows`, as in torch's table. */
+function asText(shown: readonly KeyAverage[], rows: readonly KeyAverage[]): string {
+  const all = totalOf(rows).self;
+  const lines = shown.map((row) => {
     const share = row.kind === 'step' || all === 0 ? '' : `${((100 * row.self) / all).toFixed(1)} %`;
     return [row.key, row.kind, formatCount(row.count), formatNanos(row.total), formatNanos(row.self), share, formatNanos(row.average)];
   });
