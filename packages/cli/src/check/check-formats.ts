@@ -4,7 +4,7 @@
 import { printable, printableJson } from '@ranktrace/protocol';
 import { percentText } from '@ranktrace/trace';
 import type { BlameChange } from '@ranktrace/trace/blame';
-import { decidingChange, longLine, provableLine, signed, verdictLine, verdictNames } from '@ranktrace/trace/compare';
+import { decidingText, longLine, provableLine, verdictLine, verdictNames } from '@ranktrace/trace/compare';
 import { addedBy, type SeriesLevel } from '@ranktrace/trace/detect';
 import type { CheckFormat } from '../options/option-choices.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
@@ -70,7 +70,7 @@ function asMarkdown(result: CheckResult): string {
     ].join('\n');
   };
   const blocks = [
-    `### Step time ${verdictNames[verdict]}: ${signed(decidingChange(result).change)}`,
+    `### Step time ${verdictNames[verdict]}: ${decidingText(result)}`,
     verdictLines(result)
       .map((line) => `${markdownText(line)}.`)
       .join('\n'),

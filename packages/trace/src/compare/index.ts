@@ -3,7 +3,7 @@
 export { compareRuns } from './compare-runs.ts';
 export { type RunTimes, RunTimesSink } from './run-times.ts';
 export {
-  decidingChange,
+  decidingText,
   type JudgedSteps,
   judgeSteps,
   longLine,

@@ -63,14 +63,24 @@ function verdictOf({ change, isCertain }: SeriesChange, failOn: number): StepVer
 }
 
 /** The difference that decided. */
-export const decidingChange = ({ comparison, basis }: JudgedSteps): SeriesChange =>
+const decidingChange = ({ comparison, basis }: JudgedSteps): SeriesChange =>
   basis === 'all' ? (comparison.ofAll ?? comparison) : comparison;
 
 /** `slower: +12.3 % (95 %: …), MEANING`. */
 export function verdictLine(judged: JudgedSteps): string {
   const { verdict, failOn, basis } = judged;
   const of = basis === 'all' ? ' over all steps, the long ones too' : '';
-  return `${verdictNames[verdict]}: ${changeText(decidingChange(judged), of)}, ${meaningOf(verdict, failOn)}`;
+  const change = changeText(decidingChange(judged), of, decidingText(judged));
+  return `${verdictNames[verdict]}: ${change}, ${meaningOf(verdict, failOn)}`;
+}
+
+/** The difference that decided, with as many digits (at most 6) as show on which side of the limit it is: `+0.96 %` is less than 1 %. */
+export function decidingText(judged: JudgedSteps): string {
+  const { change } = decidingChange(judged);
+  const [size, limit] = [Math.abs(change), judged.failOn];
+  const isSameSide = (digits: number): boolean =>
+    Number((100 * size).toFixed(digits)) >= Number((100 * limit).toFixed(4)) === size >= limit;
+  return signed(change, [1, 2, 3, 4, 5].find(isSameSide) ?? 6);
 }
 
 /** The time that long steps add on both sides, and the difference that did not decide; undefined where there are hardly any. */
@@ -85,8 +95,8 @@ export function longLine({ basis, comparison }: JudgedSteps): string | undefined
   return `long steps, over ${longOver} times as long as the others, add ${side(before.long)} and ${side(after.long)}; ${other}`;
 }
 
-const changeText = ({ change, confidence: { low, high, t } }: SeriesChange, of = ''): string =>
-  `${signed(change)}${of} (95 %: ${signed(low)} to ${signed(high)}, T ${t.toFixed(1)})`;
+const changeText = ({ change, confidence: { low, high, t } }: SeriesChange, of = '', shown = signed(change)): string =>
+  `${shown}${of} (95 %: ${signed(low)} to ${signed(high)}, T ${t.toFixed(1)})`;
 
 /** A verdict in words. */
 export const verdictNames: Readonly<Record<StepVerdict, string>> = {
@@ -124,4 +134,4 @@ export function provableLine({ verdict, failOn, comparison: { before, after, pro
 const limitText = (failOn: number): string => `${Number((100 * failOn).toFixed(4))} %`;
 
 /** `+12.3 %` or `−12.3 %` */
-export const signed = (share: number): string => `${share < 0 ? '−' : '+'}${percentText(Math.abs(share))}`;
+export const signed = (share: number, digits = 1): string => `${share < 0 ? '−' : '+'}${percentText(Math.abs(share), digits)}`;

@@ -1,7 +1,7 @@
 // Shares and lengths of time as every finding and alert writes them.
 
 /** `7.4 %`. */
-export const percentText = (share: number): string => `${(100 * share).toFixed(1)} %`;
+export const percentText = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`;
 
 /** `8.42 ms`, with three significant digits. */
 export function lengthText(ns: number): string {
