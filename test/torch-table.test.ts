@@ -159,7 +159,13 @@ describe('files that are no profile', () => {
 
   it('an unknown sort key names those there are', async () => {
     const { code, stderr } = await runLine(['table', join(reference, 'bmm_nested.pt.trace.json.gz'), '--sort', 'colour']);
-    expect(stderr).toMatch(/must be one of cpuTime, .*got "colour"/);
+    expect(stderr).toMatch(/--sort must be one of cpu_time, .*self_cpu_time_total, .*got "colour"/);
+    expect(code).toBe(2);
+  });
+
+  it('a wrong number of rows names -1, too', async () => {
+    const { code, stderr } = await runLine(['table', join(reference, 'bmm_nested.pt.trace.json.gz'), '--limit', '-5']);
+    expect(stderr).toMatch(/It must be a whole number from 1 to 1000000, or -1 for all\./);
     expect(code).toBe(2);
   });
 });

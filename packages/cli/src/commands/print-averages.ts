@@ -5,11 +5,14 @@ import {
   averagesTable,
   functionAverages,
   functionEvents,
+  isSortKey,
   type KinetoTable,
   sortAverages,
+  sortKeyNames,
   tableHeader,
   totalAverage,
 } from '@ranktrace/trace/torch';
+import { CliError } from '../terminal/errors.ts';
 import { print, printData } from '../terminal/output.ts';
 
 export interface AveragesOptions {
@@ -27,6 +30,7 @@ export interface AveragesOptions {
 /** Prints torch's key averages; as data with one more row, `Total`, over all rows. */
 export function printAverages(table: KinetoTable, options: AveragesOptions): number {
   const { groupByShape: groupByInputShape, groupByStack: groupByStackN, pythonFunctions: includePythonFunctions } = options;
+  if (!isSortKey(options.sort)) throw new CliError('bad_usage', `--sort must be one of ${sortKeyNames.join(', ')}, got "${options.sort}"`);
   const events = functionEvents(table, { withPythonFunctions: includePythonFunctions === true ? true : undefined });
   const averages = functionAverages(events, { groupByInputShape, groupByStackN, includePythonFunctions });
   if (options.json) {

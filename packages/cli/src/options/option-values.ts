@@ -26,8 +26,15 @@ export function windowSeconds(text: string): number {
   throw new InvalidArgumentError(`It must be seconds above 0, up to ${limits.windowMsMax / 1000}, such as 2 or 0.5.`);
 }
 
+const rowsMax = 1_000_000;
+
 /** -1, as in torch: all. */
-export const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
+export function rowLimit(text: string): number {
+  const value = Number(text);
+  if (text === '-1') return Number.POSITIVE_INFINITY;
+  if (/^\d+$/.test(text) && value >= 1 && value <= rowsMax) return value;
+  throw new InvalidArgumentError(`It must be a whole number from 1 to ${rowsMax}, or -1 for all.`);
+}
 
 /** A share, of text in per cent. */
 export function percent(text: string): number {

@@ -56,15 +56,25 @@ export const sortKeys = [
   'key',
 ] as const;
 
+/** The keys in torch's spelling. */
+export const sortKeyNames: readonly string[] = sortKeys.map((key) => key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
+
+/** Whether a name in torch's spelling or ours is a sort key. */
+export const isSortKey = (name: string): boolean => keyNamed(name) !== undefined;
+
 /** The sort key for a name in torch's spelling or ours; throws TraceError `bad_option`. */
 export function sortKeyOf(name: string): SortKey {
-  const camel = name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-  const key = camel.replaceAll(/cuda|xpu|privateuse1/g, 'device').replaceAll(/Cuda|Xpu|Privateuse1/g, 'Device');
-  const found = sortKeys.find((candidate) => candidate === key);
+  const found = keyNamed(name);
   if (found === undefined) {
     throw new TraceError('bad_option', `Cannot sort the table: the sort key must be one of ${sortKeys.join(', ')}, got "${name}"`);
   }
   return found;
+}
+
+function keyNamed(name: string): SortKey | undefined {
+  const camel = name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  const key = camel.replaceAll(/cuda|xpu|privateuse1/g, 'device').replaceAll(/Cuda|Xpu|Privateuse1/g, 'Device');
+  return sortKeys.find((candidate) => candidate === key);
 }
 
 const sortValue = (row: AveragesTableRow, key: SortKey): number | string => {

@@ -2,7 +2,7 @@
 
 export { attemptsOf } from '../model/attempts.ts';
 export { looksLikeMergedChrome } from '../write/chrome.ts';
-export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
+export { type AveragesTableOptions, averagesTable, isSortKey, sortAverages, sortKeyNames } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
 export { distributedInfo, rankInFile, rankInName, stepsInFile, worldSizeInFile } from './file-place.ts';
 export { type FlightRecorderDump, looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
