@@ -119,6 +119,10 @@ test('refuses another sort key by name', () => {
   expect(() => sortKeyOf('speed')).toThrow(/sort key must be one of cpuTime, .* got "speed"/);
 });
 
+test('refuses another unit of time by name', () => {
+  expect(() => formatTime(14_150.807, 'ns' as 'us')).toThrow(/timeUnit must be one of s, ms, us, got "ns"/);
+});
+
 // The right column is Python 3.11's output.
 test.for([
   [3.125, 2, '3.12'],

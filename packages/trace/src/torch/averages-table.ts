@@ -27,7 +27,7 @@ export interface AveragesTableOptions {
   readonly header?: string;
   /** Leave out rows nested in another (for key averages: rows with a nested first event). Shares and footer still count all rows. */
   readonly topLevelEventsOnly?: boolean;
-  /** Unit of all times; without one each time gets a fitting unit. */
+  /** Unit of all times; without one each time gets a fitting unit, another one throws TraceError `bad_option`. */
   readonly timeUnit?: 's' | 'ms' | 'us';
   /** Whether memory was recorded; if so, the table has memory columns. */
   readonly profileMemory?: boolean;

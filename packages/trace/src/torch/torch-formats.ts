@@ -1,5 +1,7 @@
 // Numbers as torch.profiler prints them (autograd/profiler_util.py), with Python's rounding.
 
+import { TraceError } from '../model/errors.ts';
+
 /**
  * Like toFixed, but exact halves go to the even digit, as in Python's `%.nf`: 3.125 is 3.12 there and 3.13 in JavaScript. Only a fraction
  * with few bits is an exact half; every other double rounds the same way in both.
@@ -17,11 +19,15 @@ export function toFixedEven(value: number, digits: number): string {
 /** Whether the value is a multiple of 2^-(digits + 1): only then can k · 10^-n be half-way in binary. */
 const isDyadic = (value: number, digits: number): boolean => Number.isInteger(value * 2 ** (digits + 1));
 
-/** A time in µs. */
-export function formatTime(micros: number, unit?: 's' | 'ms' | 'us'): string {
+const microsPer = { s: 1e6, ms: 1e3, us: 1 } as const;
+
+/** A time in µs. Throws TraceError `bad_option` for another unit, which only callers without types can give. */
+export function formatTime(micros: number, unit?: keyof typeof microsPer): string {
   const chosen = unit ?? (micros >= 1e6 ? 's' : micros >= 1e3 ? 'ms' : 'us');
-  const scale = chosen === 's' ? 1e6 : chosen === 'ms' ? 1e3 : 1;
-  return `${toFixedEven(micros / scale, 3)}${chosen}`;
+  if (!Object.hasOwn(microsPer, chosen)) {
+    throw new TraceError('bad_option', `Cannot print the table: timeUnit must be one of s, ms, us, got "${chosen}"`);
+  }
+  return `${toFixedEven(micros / microsPer[chosen], 3)}${chosen}`;
 }
 
 /** A share in percent; `NaN` if the whole is 0. */
