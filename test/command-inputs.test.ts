@@ -400,6 +400,8 @@ describe('what is no trace in a folder of traces', () => {
     const whole = torchFile({ rank: 1 });
     writeFileSync(join(input, 'package.json'), '{"name": "job", "private": true}');
     writeFileSync(join(input, 'list.json'), '[]');
+    writeFileSync(join(input, 'marks.json'), '[{"ph": "X", "name": "a", "pid": "Spans", "ts": 1, "dur": 1}]');
+    writeFileSync(join(input, 'negative.json'), '[{"ph": "X", "name": "a", "pid": 1, "ts": 1, "dur": -1}]');
     writeFileSync(join(input, 'torn.json.gz'), whole.subarray(0, whole.length / 2));
     writeFileSync(join(input, 'cut.json'), '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na');
     writeFileSync(join(input, 'broken.json'), '{"traceEvents": [{"ph":"X",}]}');
@@ -414,6 +416,8 @@ describe('what is no trace in a folder of traces', () => {
       const reported = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
       expect(reported('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
       expect(reported('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
+      expect(reported('marks.json')).toMatch(/: it is no trace, for it has only the profiler's own marks, whose pid is text$/);
+      expect(reported('negative.json')).toMatch(/: it is no trace, for it has only 1 events without a usable name, process, time or length /);
       expect(reported('torn.json.gz')).toMatch(
         /^ranktrace: left out ".*torn\.json\.gz": at byte \d+ the file ends in the middle of its data/,
       );

@@ -3,7 +3,7 @@
 
 import { statSync } from 'node:fs';
 import { readKinetoFile } from '@ranktrace/agent';
-import { type ReadBudget, TraceError } from '@ranktrace/trace';
+import { leftOutText, type ReadBudget, TraceError } from '@ranktrace/trace';
 import type { KinetoReaderOptions, KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
@@ -33,7 +33,7 @@ export async function readTorchFiles(
         const { held } = budget;
         try {
           const table = await readTable(path, options, { ...progress, update: (done) => progress.update(before + done, total) });
-          if (isDirectory && isEmpty(table)) say(`left out "${path}": it is no trace, for it has no events`);
+          if (isDirectory && isEmpty(table)) say(`left out "${path}": it is no trace, for ${whyEmpty(table)}`);
           else read.push({ path, table });
         } catch (error) {
           if (!isDirectory || !(error instanceof TraceError || error instanceof CliError)) throw error;
@@ -53,6 +53,12 @@ export async function readTorchFiles(
 
 const isEmpty = ({ events, instants, counters, memory, spilled }: KinetoTable): boolean =>
   spilled === undefined && [events, instants, counters, memory].every(({ length }) => length === 0);
+
+function whyEmpty({ skipped }: KinetoTable): string {
+  const leftOut = leftOutText({ ...skipped, rest: 0 });
+  if (leftOut !== '') return `it has only ${leftOut}`;
+  return skipped.markers > 0 ? "it has only the profiler's own marks, whose pid is text" : 'it has no events';
+}
 
 /** Reads one file; every error begins with its name. */
 async function readTable(path: string, options: KinetoReaderOptions, progress: Progress): Promise<KinetoTable> {

@@ -25,7 +25,7 @@ export function leftOutText({
   lost = 0,
 }: LeftOutCounts): string {
   const parts = [
-    [malformed, 'events without a name, process or time'],
+    [malformed, 'events without a usable name, process, time or length (one without its begin or its end has none)'],
     [otherKinds, 'events of a kind that torch does not write'],
     [args, 'events that lost their arguments, for there are too many different ones'],
     [metadata, 'entries beside the events, for they are too large or no JSON'],

@@ -137,7 +137,7 @@ export interface KinetoSkipped {
   markers: number;
   /** Events of kinds without a table: counters, other instants. */
   otherKinds: number;
-  /** Events without a name, process or usable time; begins without an end, and ends without a begin. */
+  /** Events without a usable name, process, time or length; begins without an end, and ends without a begin. */
   malformed: number;
   /** Metadata members beyond `limits.metadataBytesMax`, or that are no JSON. */
   metadata: number;
