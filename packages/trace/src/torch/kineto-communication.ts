@@ -25,6 +25,7 @@ const numberColumns = {
 } as const;
 
 const nothing = { name: 0, group: 0, type: 0, sequence: -1, elementsIn: -1, elementsOut: -1, bytesIn: -1, source: -1, destination: -1 };
+const fieldNames = Object.keys(nothing) as readonly (keyof typeof nothing)[];
 
 export class CommunicationFields {
   /** Whether the event being read has any. */
@@ -48,12 +49,19 @@ export class CommunicationFields {
     this.#said[numberColumns[field]] = Number.isSafeInteger(value) && value >= 0 ? value : -1;
   }
 
+  /** Takes over each field of `begun` that this has not. */
+  addFrom(begun: CommunicationFields): void {
+    if (!begun.isSet) return;
+    this.isSet = true;
+    for (const name of fieldNames) if (this.#said[name] === nothing[name]) this.#said[name] = begun.#said[name];
+  }
+
   /** Appends the fields read so far for the event in row `event`. */
   append({ communications }: KinetoTable, event: number): void {
     if (!this.isSet || communications.length >= limits.collectivesPerFileMax) return;
     const row = communications.add();
     const { columns } = communications;
     columns.event[row] = event;
-    for (const name of Object.keys(nothing) as (keyof typeof nothing)[]) columns[name][row] = this.#said[name];
+    for (const name of fieldNames) columns[name][row] = this.#said[name];
   }
 }

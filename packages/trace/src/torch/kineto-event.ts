@@ -5,7 +5,7 @@
 import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
-import { CommunicationFields } from './kineto-communication.ts';
+import { EventArguments } from './kineto-event-arguments.ts';
 import { argumentFields, eventFields, type Field, type KnownMember, phase } from './kineto-event-fields.ts';
 import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
@@ -47,18 +47,6 @@ export class KinetoEvent {
   #nanos = 0;
   #duration = -1;
   #id = 0;
-  #externalId = 0;
-  #correlation = 0;
-  #sequence = -1;
-  #forwardThread = 0;
-  #flops = 0;
-  #shapes = 0;
-  #types = 0;
-  #concrete = 0;
-  #stack = 0;
-  #outputs = 0;
-  #modules = 0;
-  #isAsync = 0;
   #memoryCategory = 0;
   #bytes = 0;
   #allocated = 0;
@@ -70,7 +58,8 @@ export class KinetoEvent {
   #unfit = 0;
   /** Other arguments of the begin that this event ends. */
   #begun = 0;
-  readonly #communication = new CommunicationFields();
+  /** Those with columns. */
+  #arguments = new EventArguments();
   readonly #others = new OtherArguments();
 
   /** `keepsAll`: keep other arguments, instants and counters too. */
@@ -120,18 +109,6 @@ export class KinetoEvent {
     this.#hasTime = false;
     this.#duration = -1;
     this.#id = 0;
-    this.#externalId = 0;
-    this.#correlation = 0;
-    this.#sequence = -1;
-    this.#forwardThread = 0;
-    this.#flops = 0;
-    this.#shapes = 0;
-    this.#types = 0;
-    this.#concrete = 0;
-    this.#stack = 0;
-    this.#outputs = 0;
-    this.#modules = 0;
-    this.#isAsync = 0;
     this.#memoryCategory = 0;
     this.#bytes = 0;
     this.#allocated = 0;
@@ -139,7 +116,7 @@ export class KinetoEvent {
     this.#address = 0;
     this.#deviceType = 0;
     this.#givenName = undefined;
-    this.#communication.clear();
+    this.#arguments.clear();
     this.#others.clear();
     this.#unfit = 0;
     this.#begun = 0;
@@ -185,16 +162,16 @@ export class KinetoEvent {
         this.#category = strings.last(scanner);
         return;
       case 'pid':
-        this.#isMarker = true;
+        this.#setPid(scanner.text());
         return;
       case 'tid':
         this.#setTid(scanner.text());
         return;
       case 'Call stack':
-        this.#stack = strings.last(scanner);
+        this.#arguments.stack = strings.last(scanner);
         return;
       case 'Module Hierarchy':
-        this.#modules = strings.last(scanner);
+        this.#arguments.modules = strings.last(scanner);
         return;
       case 'category':
         this.#memoryCategory = strings.last(scanner);
@@ -206,8 +183,14 @@ export class KinetoEvent {
       case 'Collective name':
       case 'Process Group Name':
       case 'dtype':
-        this.#communication.text(field, strings.last(scanner));
+        this.#arguments.communication.text(field, strings.last(scanner));
     }
+  }
+
+  /** A number as text is a process; other text, such as `Spans`, is a mark of the profiler. */
+  #setPid(text: string): void {
+    if (/^\d{1,15}$/.test(text)) this.#pid = Number(text);
+    else this.#isMarker = true;
   }
 
   /** In 2021 thread numbers were text on spans and numbers on instants. */
@@ -241,22 +224,22 @@ export class KinetoEvent {
         this.#id = value;
         return;
       case 'External id':
-        this.#externalId = value;
+        this.#arguments.externalId = value;
         return;
       case 'correlation':
-        this.#correlation = asU32(value);
+        this.#arguments.correlation = asU32(value);
         return;
       case 'Sequence number':
-        this.#sequence = value;
+        this.#arguments.sequence = value;
         return;
       case 'Fwd thread id':
-        this.#forwardThread = asU32(value);
+        this.#arguments.forwardThread = asU32(value);
         return;
       case 'flops':
-        this.#flops = value;
+        this.#arguments.flops = value;
         return;
       case 'Async':
-        this.#isAsync = value === 1 ? 1 : 0;
+        this.#arguments.isAsync = value === 1 ? 1 : 0;
         return;
       case 'Bytes':
         this.#bytes = value;
@@ -279,7 +262,7 @@ export class KinetoEvent {
       case 'In msg bytes':
       case 'Src Rank':
       case 'Dst Rank':
-        this.#communication.number(field, value);
+        this.#arguments.communication.number(field, value);
     }
   }
 
@@ -288,10 +271,10 @@ export class KinetoEvent {
     const from = scanner.at;
     scanner.skip(depth);
     if (scanner.unfit) return;
-    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner, from, scanner.at);
-    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner, from, scanner.at);
-    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner, from, scanner.at);
-    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner, from, scanner.at);
+    if (field === 'Input Dims') this.#arguments.shapes = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Input type') this.#arguments.types = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Concrete Inputs') this.#arguments.concrete = this.#table.strings.slice(scanner, from, scanner.at);
+    else if (field === 'Output Dims') this.#arguments.outputs = this.#table.strings.slice(scanner, from, scanner.at);
   }
 
   #append(scanner: JsonScanner): void {
@@ -357,7 +340,9 @@ export class KinetoEvent {
     // The first event's time is the epoch, and this may be it.
     this.#time();
     const others = this.#others.index(this.#table);
-    this.#open.begin(this.#track(), { micros: this.#micros, nanos: this.#nanos, name: this.#name, category: this.#category, others });
+    const times = { micros: this.#micros, nanos: this.#nanos };
+    this.#open.begin(this.#track(), { ...times, name: this.#name, category: this.#category, arguments: this.#arguments, others });
+    this.#arguments = new EventArguments();
     return true;
   }
 
@@ -371,6 +356,7 @@ export class KinetoEvent {
     this.#nanos = span.nanos;
     this.#name = span.name;
     this.#category = span.category;
+    this.#arguments.addFrom(span.arguments);
     this.#begun = span.others;
     this.#appendComplete(scanner);
     return true;
@@ -381,27 +367,14 @@ export class KinetoEvent {
     if (this.#eventsBefore + events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
     const row = events.add();
     const { columns } = events;
-    // Most events lack most of these: a column without values takes no memory.
     columns.start[row] = this.#time();
     columns.duration[row] = this.#duration;
     columns.name[row] = this.#name;
     columns.category[row] = this.#category;
     columns.track[row] = this.#track();
-    if (this.#externalId !== 0) columns.externalId[row] = this.#externalId;
-    if (this.#correlation !== 0) columns.correlation[row] = this.#correlation;
-    columns.sequence[row] = this.#sequence;
-    if (this.#forwardThread !== 0) columns.forwardThread[row] = this.#forwardThread;
-    if (this.#flops !== 0) columns.flops[row] = this.#flops;
-    if (this.#shapes !== 0) columns.shapes[row] = this.#shapes;
-    if (this.#types !== 0) columns.types[row] = this.#types;
-    if (this.#concrete !== 0) columns.concrete[row] = this.#concrete;
-    if (this.#stack !== 0) columns.stack[row] = this.#stack;
-    if (this.#outputs !== 0) columns.outputs[row] = this.#outputs;
-    if (this.#modules !== 0) columns.modules[row] = this.#modules;
-    if (this.#isAsync !== 0) columns.isAsync[row] = this.#isAsync;
     const others = this.#joined(this.#begun, this.#others.index(this.#table));
     if (others !== 0) columns.others[row] = others;
-    this.#communication.append(this.#table, row);
+    this.#arguments.append(this.#table, row);
   }
 
   #joined(begun: number, others: number): number {

@@ -5,6 +5,7 @@
 
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { StringTable } from '../model/string-table.ts';
+import type { EventArguments } from './kineto-event-arguments.ts';
 
 export interface OpenSpan {
   /** Time as in the file: whole µs, and ns below that. */
@@ -13,12 +14,13 @@ export interface OpenSpan {
   /** String indexes. */
   readonly name: number;
   readonly category: number;
+  readonly arguments: EventArguments;
   /** As in `events`; 0 for none. */
   others: number;
 }
 
-/** An object and its place in a list. */
-const spanBytes = 96;
+/** The objects of a span with their numbers, and its place in a list. */
+const spanBytes = 512;
 
 export class OpenSpans {
   /** Spans begun and not ended. */

@@ -347,6 +347,29 @@ describe("other programs' Chrome traces", () => {
     expect([skipped.malformed, skipped.otherKinds, stopped]).toEqual([2, 0, undefined]);
   });
 
+  test('a span of two events has the arguments of both, whatever has a column', () => {
+    const begin = { 'External id': 3, correlation: 7, 'Sequence number': 0, 'Input Dims': [[2]], 'Collective name': 'allreduce', Seq: 4 };
+    const end = { 'External id': 5, 'Process Group Name': '1', Seq: 6 };
+    const of = (ph: string, ts: number, args: object): object => ({ ph, name: 'k', pid: 1, tid: 1, ts, args });
+    for (const keep of ['known', 'all'] as const) {
+      const read = (...events: object[]) => {
+        const table = readKineto(bytesOf(JSON.stringify(events)), { keep });
+        const communications = Object.values(table.communications.columns).map((column) => column[0]);
+        return [
+          ...['externalId', 'correlation', 'sequence', 'shapes'].map((name) => table.events.columns[name as 'shapes'][0]),
+          communications,
+        ];
+      };
+      expect(read(of('B', 1, begin), of('E', 3, end))).toEqual(read({ ...of('X', 1, { ...begin, ...end }), dur: 2 }));
+    }
+  });
+
+  test('a process number may be text', () => {
+    const text = '[{"ph":"X","name":"a","pid":"4000","tid":"1","ts":1,"dur":1},{"ph":"X","name":"a","pid":"Spans","ts":1,"dur":1}]';
+    const { events, tracks, skipped } = readKineto(bytesOf(text));
+    expect([events.length, tracks, skipped.markers]).toEqual([1, [{ pid: 4000, tid: 1 }], 1]);
+  });
+
   test("VizTracer's file", () => {
     const text = `{"traceEvents": [{"ph": "M", "pid": 7, "tid": 7, "name": "process_name", "args": {"name": "MainProcess"}},
       {"pid": 7, "tid": 7, "ts": 1e3, "ph": "X", "dur": 2.5, "name": "f (a.py:1)", "cat": "FEE", "args": {"return_value": "NaN"}, "caller_lineno": 3},
