@@ -10,6 +10,7 @@ import { argumentFields, eventFields, type Field, type KnownMember, phase } from
 import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
+import { TimeRounding } from './kineto-time-rounding.ts';
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
@@ -61,6 +62,7 @@ export class KinetoEvent {
   /** Those with columns. */
   #arguments = new EventArguments();
   readonly #others = new OtherArguments();
+  readonly #rounding = new TimeRounding();
 
   /** `keepsAll`: keep other arguments, instants and counters too. */
   constructor(table: KinetoTable, keepsAll = false) {
@@ -93,9 +95,10 @@ export class KinetoEvent {
     this.#others.forget();
   }
 
-  /** Ends the file: spans without an end are counted. */
+  /** Ends the file: spans without an end are counted, and the precision of its times is known. */
   finish(): void {
     this.#table.skipped.malformed += this.#open.count;
+    this.#table.timeError = this.#rounding.error;
   }
 
   #clear(): void {
@@ -205,6 +208,7 @@ export class KinetoEvent {
       this.#hasTime = Math.abs(scanner.wholeMicros) <= Number.MAX_SAFE_INTEGER;
       this.#micros = scanner.wholeMicros;
       this.#nanos = scanner.restNanos;
+      this.#rounding.add(this.#micros, this.#nanos);
       return;
     }
     if (field === 'dur') {

@@ -56,7 +56,7 @@ export class KinetoSteps {
   }
 
   #collect(order: Uint32Array, numbers: ReadonlyMap<number, number>, track: number): void {
-    const { events, strings } = this.#table;
+    const { events, strings, timeError } = this.#table;
     const { columns } = events;
     const annotation = strings.find('user_annotation');
     const onDevice = deviceCategoriesOf(this.#table);
@@ -86,15 +86,24 @@ export class KinetoSteps {
         this.steps.columns.phasesUntil[step] = this.phases.length;
         stepEnd = end;
         phaseEnd = start;
-      } else if (!isReported && columns.category[row] === annotation && start >= phaseEnd && end <= stepEnd && number === undefined) {
+      } else if (
+        !isReported &&
+        columns.category[row] === annotation &&
+        // A phase that times rounded in the file let begin before the previous one's end goes on after it.
+        (start >= phaseEnd || (start >= phaseEnd - timeError && end > phaseEnd + timeError)) &&
+        end <= stepEnd + timeError &&
+        number === undefined
+      ) {
+        // The phases of a step are never longer than it.
+        const length = Math.min(end, stepEnd) - Math.max(start, phaseEnd);
         phaseEnd = end;
         const phaseName = this.#phaseNames.get(name) ?? name;
         const phase = phases.get(phaseName);
         if (phase !== undefined) {
-          phase.length += end - start;
+          phase.length += length;
           phase.calls++;
         } else if (phases.size < limits.phasesPerStepMax && !isLibraryAnnotation(strings.get(name))) {
-          phases.set(phaseName, { length: end - start, calls: 1 });
+          phases.set(phaseName, { length, calls: 1 });
         }
       }
     }

@@ -154,6 +154,8 @@ export class KinetoTable {
   epoch = 0n;
   /** ns from `epoch` at which the profiler started; 0 if not stated. */
   profileStart = 0;
+  /** ns by which two times in the file may have been rounded apart (kineto-time-rounding.ts); 0 for exact times. */
+  timeError = 0;
   /** Memory that the whole table may take. */
   readonly budget: ReadBudget;
   readonly events: ColumnTable<typeof eventColumns>;
