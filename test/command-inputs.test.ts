@@ -417,7 +417,9 @@ describe('what is no trace in a folder of traces', () => {
       expect(reported('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
       expect(reported('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
       expect(reported('marks.json')).toMatch(/: it is no trace, for it has only the profiler's own marks, whose pid is text$/);
-      expect(reported('negative.json')).toMatch(/: it is no trace, for it has only 1 events without a usable name, process, time or length /);
+      expect(reported('negative.json')).toMatch(
+        /: it is no trace, for it has only 1 events without a usable name, process, time or length /,
+      );
       expect(reported('torn.json.gz')).toMatch(
         /^ranktrace: left out ".*torn\.json\.gz": at byte \d+ the file ends in the middle of its data/,
       );

@@ -38,7 +38,8 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   protocol: [],
   trace: [
     ['model'],
-    ['align', 'match', 'detect', 'write', 'nccl', 'zipkin', 'steps'],
+    ['align', 'match', 'detect', 'nccl', 'zipkin', 'steps'],
+    ['write'],
     ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['gpu'],

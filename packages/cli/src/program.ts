@@ -213,7 +213,9 @@ one whose connection broke without a goodbye, as that of a killed process does, 
   folded    nested spans as collapsed stacks, for FlameGraph and speedscope; self times in ns
   csv       a row for each event: kind, rank, incarnation, host, track, device, name, category, start_ns, duration_ns, step, group,
             sequence, bytes, peer_rank, value, unit, arguments (JSON). Lines end in CR LF, cells are quoted as in RFC 4180, and text
-            that a spreadsheet would take for a formula has a ' before it
+            that a spreadsheet would take for a formula has a ' before it. A collective that torch did not number has no sequence
+            but its place among the arguments: fromEnd (1: the last of its file) or beforeCut (1: the last before the moment that
+            ranks agreed to count from), and window (0: the rank's last file)
 There is no Parquet: DuckDB makes it of the CSV (COPY (FROM 'run.csv.gz') TO 'run.parquet').
 A file has its name only when it is whole: Ctrl-C leaves none.`,
     )
@@ -268,7 +270,9 @@ same per step of the run.
 With --json: verdict, findings (kind, ranks, phase, costMsPerAffectedStep, affectedSteps of comparedSteps, costMsPerStep
 and shareOfStep of all of these, evidence, alerts) and blame (breakdown per rank, whose parts add up to the step;
 frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of blame have steps (first, last), and
-verdictSteps are those of the verdict.`,
+verdictSteps are those of the verdict. A collective that torch did not number has sequence null, and its place: fromEnd
+(1: the last of its file) or beforeCut (1: the last before the moment that ranks agreed to count from), and window (0: the
+rank's last file).`,
     )
     .addHelpText(
       'after',

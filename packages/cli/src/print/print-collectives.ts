@@ -11,6 +11,7 @@ import {
   type SendLine,
   type SpreadSummary,
 } from '@ranktrace/trace';
+import { collectiveNumberData } from '@ranktrace/trace/torch';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const linesShown = 20;
@@ -46,8 +47,9 @@ export function collectivesData({ collectives, sends, longest, leftOut, parts }:
       lateSenderNs: lateSender,
       lateReceiverNs: lateReceiver,
     })),
-    longest: longest.map(({ time, entrySkew, transfer, epsilon, waiting, ...record }) => ({
+    longest: longest.map(({ sequence, time, entrySkew, transfer, epsilon, waiting, ...record }) => ({
       ...record,
+      ...collectiveNumberData(sequence),
       timeNs: time,
       entrySkewNs: entrySkew,
       transferNs: transfer,

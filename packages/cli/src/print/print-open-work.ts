@@ -3,6 +3,7 @@
 
 import { printable } from '@ranktrace/protocol';
 import { collectiveNumber, type OpenCollective, type OpenRank, type OpenSpanSummary, type OpenWorkSummary } from '@ranktrace/trace';
+import { collectiveNumberData } from '@ranktrace/trace/torch';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 
 const collectivesShown = 10;
@@ -38,8 +39,9 @@ export function openWorkData({ until, ranks, collectives, collectivesLeftOut, sp
       lastStep: lastStep === undefined ? undefined : { step: lastStep.step, endNs: lastStep.end },
       open: open.map(({ since, ...span }) => ({ ...span, sinceNs: since })),
     })),
-    collectives: collectives.map(({ inside, ...collective }) => ({
+    collectives: collectives.map(({ sequence, inside, ...collective }) => ({
       ...collective,
+      ...collectiveNumberData(sequence),
       inside: inside.map(({ rank, since }) => ({ rank, sinceNs: since })),
     })),
     collectivesLeftOut,

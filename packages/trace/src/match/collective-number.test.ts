@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { beforeCut, collectiveNumber, fromEnd, repetition, windowStep } from './collective-number.ts';
+import { beforeCut, collectiveNumber, collectiveNumberData, fromEnd, repetition, windowStep } from './collective-number.ts';
 
 describe('the number of a collective as people read it', () => {
   test.each([
@@ -25,4 +25,16 @@ describe('the number of a collective as people read it', () => {
     [fromEnd, '#4503599627370496'],
     [Number.MAX_SAFE_INTEGER, '#9007199254740991'],
   ])('%d: %s', (sequence, expected) => expect(collectiveNumber(sequence)).toBe(expected));
+});
+
+test('the number of a collective as data', () => {
+  expect(
+    [7, repetition + 7, fromEnd - windowStep - 6, fromEnd - beforeCut, fromEnd - windowStep - beforeCut - 2].map(collectiveNumberData),
+  ).toEqual([
+    { sequence: 7 },
+    { sequence: 7, part: 2 },
+    { sequence: null, fromEnd: 6, window: 1 },
+    { sequence: null, beforeCut: 0, window: 0 },
+    { sequence: null, beforeCut: 2, window: 1 },
+  ]);
 });

@@ -40,9 +40,30 @@ export function collectiveNumber(sequence: number): string {
     const file = window === 0 ? '' : window === 1 ? ' of the file before the last' : ` of the ${ordinal(window + 1)} last file`;
     return place === 1 ? `, the last${file}` : `, ${ordinal(place)} from the end${file}`;
   }
-  const part = Math.floor(sequence / repetition);
-  if (part >= 1 && part <= repetitionsMax && sequence % repetition <= countMax) return `#${sequence % repetition}, part ${part + 1}`;
-  return `#${sequence}`;
+  const part = partOf(sequence);
+  return part > 1 ? `#${sequence % repetition}, part ${part}` : `#${sequence}`;
+}
+
+/** A collective's number as data. Without a number of its own, `sequence` is null, and the others are its place as `collectiveNumber` words it. */
+export interface CollectiveNumber {
+  readonly sequence: number | null;
+  /** 2 for the second collective of one call. */
+  readonly part?: number;
+  /** 1 for the last collective of the file. */
+  readonly fromEnd?: number;
+  /** 1 for the last collective before the cut, 0 for the first after it. */
+  readonly beforeCut?: number;
+  /** Of a place: 0 in the last file of the rank, 1 in the one before it. */
+  readonly window?: number;
+}
+
+export function collectiveNumberData(sequence: number): CollectiveNumber {
+  const cut = placeAtCut(sequence);
+  if (cut !== undefined) return { sequence: null, beforeCut: cut, window: Math.floor((fromEnd - sequence) / windowStep) };
+  const counted = countedPlace(sequence);
+  if (counted !== undefined) return { sequence: null, fromEnd: counted.place, window: counted.window };
+  const part = partOf(sequence);
+  return part > 1 ? { sequence: sequence % repetition, part } : { sequence };
 }
 
 /** A collective in words: `all_reduce 7 of group dp`, or `all_reduce of group dp, 10th from the end`. */
@@ -57,6 +78,12 @@ export function countedPlace(sequence: number): { readonly window: number; reado
   if (!Number.isInteger(back) || back <= 0 || back > windowsMax * windowStep) return undefined;
   const [window, place] = [Math.floor((back - 1) / windowStep), 1 + ((back - 1) % windowStep)];
   return place <= countMax ? { window, place } : undefined;
+}
+
+/** Which of the collectives of one call it is, from 1. */
+function partOf(sequence: number): number {
+  const before = Math.floor(sequence / repetition);
+  return before >= 1 && before <= repetitionsMax && sequence % repetition <= countMax ? before + 1 : 1;
 }
 
 /** The place of a collective counted from a cut: 1 for the last before it, 0 for the first after it. */

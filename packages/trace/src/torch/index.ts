@@ -1,5 +1,6 @@
 // torch.profiler: its files, its tables, its exports.
 
+export { collectiveNumberData } from '../match/collective-number.ts';
 export { attemptsOf } from '../model/attempts.ts';
 export { looksLikeMergedChrome } from '../write/chrome.ts';
 export { type AveragesTableOptions, averagesTable, isSortKey, sortAverages, sortKeyNames } from './averages-table.ts';

@@ -74,6 +74,23 @@ it('CSV: a span announced as open is one row when it ends, and one without a len
   ]);
 });
 
+it('CSV: a collective without a number of its own has its place instead', () => {
+  const collective = { kind: 'collective', name: 'all_reduce', group: 'dp' } as const;
+  const numbers = [7, 2 ** 40 + 7, 2 ** 52 - 6, 2 ** 52 - 2 ** 32 - 2 ** 31 - 3];
+  const rows = cellsOf(
+    written(
+      csvWriter,
+      numbers.map((sequence) => ({ ...collective, sequence })),
+    ),
+  );
+  expect(rows.slice(1).map((row) => [row[12], row[17]])).toEqual([
+    ['7', ''],
+    ['7', '{"part":2}'],
+    ['', '{"fromEnd":6,"window":0}'],
+    ['', '{"beforeCut":3,"window":1}'],
+  ]);
+});
+
 it('collapsed stacks: spans nest as on the timeline, and no name makes a line or a frame of its own', () => {
   const text = written(foldedWriter, [
     { name: 'outer', start: traceTime(0), length: nanos(100) },

@@ -7,11 +7,12 @@
 //   name          shown name; category: as recorded
 //   start_ns      trace time; duration_ns: empty for instants, counters, and spans that never ended
 //   step, group, sequence, bytes, peer_rank, value, unit      empty where they do not apply
-//   arguments     all others, one JSON object, or empty
+//   arguments     all others, one JSON object, or empty; of a collective without a number of its own: its place (match/collective-number.ts)
 //
 // Lines end in CR LF; a cell with a comma, a quote or a line end is quoted. Text that a spreadsheet would take for a formula (= + - @, a tab or CR at
 // its begin) gets a ' before it. Rows are in order of time; a span announced as open comes when it ends, and at the end if it never does.
 
+import { type CollectiveNumber, collectiveNumberData } from '../match/collective-number.ts';
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { wellFormedJson } from '../model/json-buffer.ts';
@@ -76,12 +77,14 @@ class CsvWriter implements TraceSink {
     this.#arguments.without = kind === 'collective' || kind === 'step' ? ownColumns : none;
     visitArguments(event, this.#arguments);
     const { members } = this.#arguments;
+    const { sequence, ...place } = isCollective ? collectiveNumberData(event.sequence) : noNumber;
+    for (const [key, value] of Object.entries(place)) this.#arguments.number(key, value);
     this.#out.next();
     this.#out.utf8(
       `${[
         ...[kind, process.rank, this.#text(process.incarnation), this.#text(process.hostName), this.#text(lane.name), isDevice ? 1 : 0],
         ...[this.#text(event.name), this.#text(event.category), Math.round(start), duration],
-        ...[kind === 'step' ? event.step : '', isCollective ? this.#text(event.group) : '', isCollective ? event.sequence : ''],
+        ...[kind === 'step' ? event.step : '', isCollective ? this.#text(event.group) : '', sequence ?? ''],
         ...[isCollective ? event.bytes : '', isCollective && event.peerRank >= 0 ? event.peerRank : ''],
         ...[kind === 'counter' ? event.value : '', kind === 'counter' ? this.#text(lane.unit) : ''],
         members.length === 0 ? '' : quoted(`{${members.join(',')}}`),
@@ -106,6 +109,7 @@ const keyOf = ({ lane, start, kind, name }: TraceEvent): string => `${lane.index
 
 /** Arguments that collectives and steps have columns for. */
 const ownColumns: ReadonlySet<string> = new Set(['op', 'group', 'sequence', 'bytes', 'peer', 'step']);
+const noNumber: CollectiveNumber = { sequence: null };
 const none: ReadonlySet<string> = new Set();
 
 class ArgumentTexts implements ArgumentVisitor {
