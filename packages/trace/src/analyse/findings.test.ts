@@ -69,6 +69,8 @@ describe('findings', () => {
       livesOf([0, 0, 60, true, 0, 59], [1, 0, 60, false, 0, 58], [0, 64, 90, true, first, 99], [1, 64, 90, true, first, 99]);
     const all = 'restarted [0 1] all 2 ranks began again:';
     expectOf(both(50), [`${all} step 50 begins 5.00 s after the end of step 59; steps 50 to 59 are there twice; ${gone}`]);
+    const short = livesOf([0, 0, 60, true, 0, 99], [1, 0, 60, true, 0, 99], [0, 64, 70, true, 0, 19], [1, 64, 70, true, 0, 18]);
+    expectOf(short, [`${all} step 0 begins 5.00 s after the end of step 99; steps 0 to 19 are there twice`]);
     expectOf(both(0), [`${all} step 0 begins 5.00 s after the end of step 59; steps 0 to 59 are there twice; ${gone}`]);
     expectOf(both(60), [`${all} step 60 begins 5.00 s after the end of step 59; ${gone}`]);
     // One alone, twice; a life that ended no step is part of the way.

@@ -18,9 +18,10 @@ interface Restart {
   /** End of the step before, or of the life before where none is known. */
   readonly stopped: number;
   readonly began: number;
-  /** The greatest step so far, and the first one since; undefined where a side has none. */
+  /** The greatest step so far, and the first and the greatest one since; undefined where a side has none. */
   readonly after: number | undefined;
   readonly first: number | undefined;
+  readonly last: number | undefined;
   /** The lives before, since the last restart. */
   readonly before: readonly ProcessTotals[];
 }
@@ -103,6 +104,7 @@ function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSte
         began: steps?.from ?? (life.from as number),
         after,
         first: steps?.first,
+        last: steps?.last,
         before,
       });
       before = [];
@@ -128,14 +130,16 @@ function findingOf(group: readonly Restart[], known: number): Finding {
     .map(({ rank }) => rank)
     .sort((a, b) => a - b);
   const isKnown = after >= 0 && Number.isFinite(first);
-  const again = after - first + 1;
+  /** The last step of both sides. */
+  const both = Math.min(after, Math.max(-1, ...group.map((one) => one.last ?? -1)));
+  const again = both - first + 1;
   const parts = [
     isKnown
       ? `step ${first} begins ${gap} after the end of step ${after}`
       : after < 0
         ? `${gap} after ${ranks.length === 1 ? 'its life' : 'their lives'} before, which ended no step`
         : `${gap} after the end of step ${after}, and no step has ended since`,
-    ...(isKnown && again > 0 ? [again === 1 ? `step ${first} is there twice` : `steps ${first} to ${after} are there twice`] : []),
+    ...(isKnown && again > 0 ? [again === 1 ? `step ${first} is there twice` : `steps ${first} to ${both} are there twice`] : []),
     ...(failed.length > 0 ? [failedText(failed, 'had failed')] : []),
     ...(killed.length > 0 ? [`${ranksText(killed)} had stopped without saying goodbye`] : []),
   ];
