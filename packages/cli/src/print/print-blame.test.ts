@@ -23,7 +23,7 @@ const blame: Blame = {
   steps: { count: 12, first: 4, last: 15, leftOut: 1 },
   ...{ step: 36e6, basis: 'pieces', hidden: [], long: [] },
   frontier: [
-    { phase: 'data', advance: 4e6, leader: 0, leaderShare: 0.4 },
+    { phase: 'data', advance: 4e6, leader: undefined, leaderShare: 0.6 },
     { phase: 'forward', advance: 14e6, leader: 1, leaderShare: 1 },
   ],
   visible: [{ phase: 'forward', length: 1_200_000 }],

@@ -197,7 +197,7 @@ function frontierLine({ frontier }: Blame): string {
   const phases = frontier.filter(({ advance }) => advance > 0).slice(0, frontierShown);
   if (phases.length === 0) return '';
   const parts = phases.map(({ phase, advance, leader, leaderShare }) => {
-    return `${nameInLine(phase, nameChars)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
+    return `${nameInLine(phase, nameChars)} ${formatNanos(advance)}${leader !== undefined && leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
   });
   return `slowest rank by phase: ${parts.join(', ')}`;
 }

@@ -45,6 +45,18 @@ it('has a frontier whose advances add up to the longest rank of each step', () =
   );
 });
 
+it('has a frontier that names a rank only where it leads in more steps than by chance', () => {
+  const leaders = (later: (rank: number, step: number) => number, steps = 16) => {
+    const lines = Array(4).fill('forward 10, all_reduce 1, optimizer 2');
+    const length = (ms: number, rank: number, phase: string, step: number) => (phase === 'forward' ? ms + later(rank, step) : ms);
+    return frontierOf(workedWindow(lines, { steps, length })).find(({ phase }) => phase === 'forward');
+  };
+  expect(leaders(() => 0)).toMatchObject({ leader: undefined, leaderShare: 0 });
+  expect(leaders((rank, step) => (rank === step % 4 ? 1 : 0))).toMatchObject({ leader: undefined, leaderShare: 0.25 });
+  expect(leaders((rank) => (rank === 2 ? 1 : 0))).toMatchObject({ leader: 2, leaderShare: 1 });
+  expect(leaders((rank) => (rank === 2 ? 1 : 0), 2)).toMatchObject({ leader: undefined, leaderShare: 1 });
+});
+
 it('replays a window to the times that were measured', () => {
   fc.assert(
     fc.property(windows, (window) => {

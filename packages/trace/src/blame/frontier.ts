@@ -5,15 +5,20 @@
 // It needs no clocks at all, and shows in which phase the cluster as a whole spends time. Waiting is included.
 
 import type { BlameWindow } from './blame-window.ts';
+import { binomialTail } from './sometimes-slow.ts';
 
 export interface FrontierPhase {
   readonly phase: string;
   /** Mean advance of the frontier, ns per step. */
   readonly advance: number;
-  /** The rank at the frontier after this phase in most steps, and its share of the steps. */
-  readonly leader: number;
+  /** The rank that is alone at the frontier after this phase in more steps than any other; undefined if it may be so by chance. */
+  readonly leader: number | undefined;
+  /** Share of the steps in which the rank with most of them is. */
   readonly leaderShare: number;
 }
+
+/** A rank leads if equal ranks had one that leads so often only with this chance. */
+const chanceMax = 0.02;
 
 /** In order of phases; the sum of the advances is the mean of the steps' longest ranks. */
 export function frontierOf(window: BlameWindow): FrontierPhase[] {
@@ -33,23 +38,29 @@ export function frontierOf(window: BlameWindow): FrontierPhase[] {
     }
     let before = 0;
     for (let phase = 0; phase < phases.length; phase++) {
-      let leader = 0;
+      let [leader, frontier, isAlone] = [0, Number.NEGATIVE_INFINITY, false];
       for (let rank = 0; rank < ranks.length; rank++) {
-        reached[rank] = (reached[rank] as number) + (spent[rank * phases.length + phase] as number);
-        if ((reached[rank] as number) > (reached[leader] as number)) leader = rank;
+        const until = (reached[rank] as number) + (spent[rank * phases.length + phase] as number);
+        reached[rank] = until;
+        isAlone = until > frontier || (isAlone && until < frontier);
+        if (until > frontier) [leader, frontier] = [rank, until];
       }
-      const frontier = reached[leader] as number;
       advances[phase] = (advances[phase] as number) + frontier - before;
       before = frontier;
       const count = led[phase] as Uint32Array;
-      count[leader] = (count[leader] as number) + 1;
+      if (isAlone) count[leader] = (count[leader] as number) + 1;
     }
   }
   return phases.map((phase, index) => {
     const counts = led[index] as Uint32Array;
     const leader = counts.indexOf(Math.max(...counts));
-    const share = steps.length === 0 ? 0 : (counts[leader] as number) / steps.length;
-    const rank = ranks[leader]?.rank ?? -1;
-    return { phase, advance: steps.length === 0 ? 0 : (advances[index] as number) / steps.length, leader: rank, leaderShare: share };
+    const count = counts[leader] ?? 0;
+    const isClear = ranks.length > 1 && ranks.length * binomialTail(steps.length, count, 1 / ranks.length) <= chanceMax;
+    return {
+      phase,
+      advance: steps.length === 0 ? 0 : (advances[index] as number) / steps.length,
+      leader: isClear ? ranks[leader]?.rank : undefined,
+      leaderShare: steps.length === 0 ? 0 : count / steps.length,
+    };
   });
 }

@@ -168,7 +168,7 @@ function waysToChoose(count: number, chosen: number): number {
 }
 
 /** The chance of at least `hits` in `trials`, each with `chance`. */
-function binomialTail(trials: number, hits: number, chance: number): number {
+export function binomialTail(trials: number, hits: number, chance: number): number {
   let tail = 0;
   for (let count = hits; count <= trials; count++) {
     tail += Math.exp(Math.log(waysToChoose(trials, count)) + count * Math.log(chance) + (trials - count) * Math.log1p(-chance));
