@@ -77,12 +77,17 @@ export class NestedTimes<Row> {
     for (const lane of this.#lanes.get(process) ?? []) this.#leave(this.#stacks[lane.index] as Frame<Row>[], lane, until);
   }
 
-  /** Finishes all spans: nothing follows. */
-  end(): void {
-    for (const lanes of this.#lanes.values()) {
+  /** Finishes all spans: nothing follows. `untilOf`: the time until which open spans of a process lasted; without one they have no length. */
+  end(untilOf: (process: TraceProcess) => number | undefined = () => undefined): void {
+    for (const [process, lanes] of this.#lanes) {
+      const until = untilOf(process);
       for (const lane of lanes) {
         const stack = this.#stacks[lane.index] as Frame<Row>[];
-        for (let frame = stack.pop(); frame !== undefined; frame = stack.pop()) this.#finishFrame(frame, lane);
+        for (let frame = stack.pop(); frame !== undefined; frame = stack.pop()) {
+          // Only open spans are around an open one: its lane is its own until it ends.
+          if (until !== undefined && frame.end === Number.POSITIVE_INFINITY) endFrame(frame, Math.max(frame.start, until), stack.at(-1));
+          this.#finishFrame(frame, lane);
+        }
       }
     }
   }
@@ -121,9 +126,12 @@ function close<Row>(stack: readonly Frame<Row>[], row: Row, start: number, lengt
   for (let at = stack.length - 1; at >= 0; at--) {
     const frame = stack[at] as Frame<Row>;
     if (frame.end !== Number.POSITIVE_INFINITY || frame.start !== start || frame.row !== row) continue;
-    frame.end = start + length;
-    const parent = stack[at - 1];
-    if (parent !== undefined) parent.inside += length;
+    endFrame(frame, start + length, stack[at - 1]);
     return;
   }
+}
+
+function endFrame<Row>(frame: Frame<Row>, end: number, parent: Frame<Row> | undefined): void {
+  frame.end = end;
+  if (parent !== undefined) parent.inside += end - frame.start;
 }

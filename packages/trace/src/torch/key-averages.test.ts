@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Lanes } from '../model/lanes.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
-import { traceEvent, traceLane } from '../testing/trace-events.ts';
+import { processTotals, traceEvent, traceLane } from '../testing/trace-events.ts';
 import { KeyAveragesSink } from './key-averages.ts';
 
 const laneOf = (index: number): TraceLane => traceLane({ index, name: `lane ${index}`, tid: index });
@@ -19,8 +19,8 @@ function eventOf(
   return traceEvent({ kind, state, lane, name, start: traceTime(start), length: nanos(end - start) });
 }
 
-/** Lines `[lane N] [KIND] NAME START-END`, `open NAME START-` and `close NAME START-END`, in the order a merge writes them. */
-function averagesOf(text: string): KeyAveragesSink {
+/** `until`: when the process was last heard of. Lines `[lane N] [KIND] NAME START-END`, `open NAME START-` and `close NAME START-END`, in the order a merge writes them. */
+function averagesOf(text: string, until?: number): KeyAveragesSink {
   const sink = new KeyAveragesSink();
   const lanes = new Map<number, TraceLane>();
   for (const line of text.trim().split('\n')) {
@@ -36,12 +36,13 @@ function averagesOf(text: string): KeyAveragesSink {
     const states = state as TraceEvent['state'];
     sink.event(eventOf(lane, kind as TraceEvent['kind'], states, name as string, Number(start), Number(end || start)));
   }
-  sink.end();
+  const [process] = [...lanes.values()].map((lane) => lane.process);
+  sink.end(until === undefined || process === undefined ? [] : [processTotals({ process, until: traceTime(until) })]);
   return sink;
 }
 
-function check(text: string, expected: string): void {
-  const lines = averagesOf(text).averages.map(({ key, kind, count, total, self }) => {
+function check(text: string, expected: string, until?: number): void {
+  const lines = averagesOf(text, until).averages.map(({ key, kind, count, total, self }) => {
     return `${kind === 'span' ? '' : `${kind} `}${key} ×${count} total ${total} self ${self}`;
   });
   expect(lines).toEqual(expected.trim().split(/\n\s*/));
@@ -118,7 +119,21 @@ describe('self time', () => {
     );
   });
 
-  it('of a span that never ended is none, and never less', () => {
+  it('of a span that never ended lasts until its process was last heard of', () => {
+    check(
+      `open epoch 0-
+       A 10-20
+       open stuck 30-
+       B 35-40`,
+      `stuck ×1 total 70 self 65
+       epoch ×1 total 100 self 20
+       A ×1 total 10 self 10
+       B ×1 total 5 self 5`,
+      100,
+    );
+  });
+
+  it('of a span that never ended is none without such a time, and never less', () => {
     check(
       `open stuck 0-
        A 10-40`,
@@ -166,7 +181,7 @@ describe('self time', () => {
     report(beside, 'gc', 300, 301);
     sink.event(eventOf(thread, 'span', 'close', 'run', 0, 400));
     report(beside, 'gc', 500, 503);
-    sink.end();
+    sink.end([]);
     const self = Object.fromEntries(sink.averages.map((row) => [row.key, row.self]));
     expect(self).toEqual({ elsewhere: 1000, run: 309, forward: 60, load: 155, op: 20, gc: 39 });
   });
@@ -231,7 +246,7 @@ describe('self time', () => {
           });
           rows.sort((a, b) => a.at - b.at || b.close - a.close || a.order - b.order);
           for (const { row } of rows) sink.event(row);
-          sink.end();
+          sink.end([]);
           const covered = new Set(on.flatMap(({ start, length }) => Array.from({ length }, (_, tick) => start + tick))).size;
           const { averages } = sink;
           expect(averages.reduce((sum, { self }) => sum + self, 0)).toBe(covered);

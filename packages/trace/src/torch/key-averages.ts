@@ -3,7 +3,7 @@
 
 import { type Nanos, nanos } from '@ranktrace/protocol';
 import { NestedTimes } from '../model/nested-times.ts';
-import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** All spans of one name and kind; times in ns. */
 export interface KeyAverage {
@@ -62,11 +62,15 @@ export class KeyAveragesSink implements TraceSink {
     this.#nested.event(event, totals);
   }
 
-  end(): void {
-    this.#nested.end();
+  end(totals: readonly ProcessTotals[]): void {
+    const lastKnown = new Map(totals.map(({ process, until }) => [process.index, until]));
+    this.#nested.end(({ index }) => lastKnown.get(index));
   }
 
-  /** Averages by self time, largest first; whole after `end`. A span that never ended counts as a call of no length. */
+  /**
+   * Averages by self time, largest first; whole after `end`. A span that never ended lasts until its process was last heard of, as in the process
+   * itself; of a process without such a time it counts as a call of no length.
+   */
   get averages(): readonly KeyAverage[] {
     const rows = Object.values(this.#totals)
       .flatMap((rows) => [...rows.values()])
