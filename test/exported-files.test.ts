@@ -1,6 +1,6 @@
 // Files that ranks of the SDK export, merged again: their report equals the report of the run itself.
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -246,6 +246,31 @@ describe('ranktrace export', () => {
     const ended = await command.ended;
     expect([ended.code, ended.stdout, ended.stderr]).toEqual([1, '', 'ranktrace: Interrupted: nothing was written\n']);
     expect(readdirSync(directory).filter((name) => name.startsWith('long.csv'))).toEqual([]);
+  });
+
+  it('takes times as the report shows them, from the first step, and the data of both say where that is', async () => {
+    const early = join(directory, 'early');
+    mkdirSync(early);
+    for (const [rank, path] of paths.entries()) {
+      const text = gunzipSync(readFileSync(path)).toString();
+      const { pid, tid, ts } = JSON.parse(text).traceEvents.find(({ ph, cat }: KinetoFileEvent) => ph === 'X' && cat === 'user_annotation');
+      const setup = JSON.stringify({ ph: 'X', cat: 'cpu_op', name: 'setup', pid, tid, ts: Math.floor(ts) - 40_000, dur: 5 });
+      writeFileSync(
+        join(early, `rank${rank}.json`),
+        text.replace(/"traceEvents": ?\[/, (begin) => `${begin}${setup},`),
+      );
+    }
+    const { firstStepNs, collectives } = await report(early);
+    expect(firstStepNs).toBeGreaterThan(39e6);
+    const { stdout } = await runLine(['report', early]);
+    const [, at] = /^waited in longest:\n.* at ([\d.]+) ms:/m.exec(stdout) ?? [];
+    const { timeNs } = collectives.longest[0];
+    expect(Number(at)).toBeCloseTo((timeNs - firstStepNs) / 1e6, 1);
+    const csv = join(directory, 'early.csv');
+    expect((await runLine(['export', early, '--to', 'csv', '--from', `${at}ms`, '--until', `${Number(at) + 0.1}ms`, '-o', csv])).code).toBe(
+      0,
+    );
+    expect(readFileSync(csv, 'utf8')).toMatch(new RegExp(`^collective,.*,${timeNs},`, 'm'));
   });
 
   it('takes a part of the run, and leaves no file where there is nothing or the name is wrong', async () => {

@@ -216,6 +216,8 @@ one whose connection broke without a goodbye, as that of a killed process does, 
             that a spreadsheet would take for a formula has a ' before it. A collective that torch did not number has no sequence
             but its place among the arguments: fromEnd (1: the last of its file) or beforeCut (1: the last before the moment that
             ranks agreed to count from), and window (0: the rank's last file)
+Times in the files are those of the trace, as with report --json: --from and --until count from the first step, which begins
+at the least start_ns of the rows of kind step.
 There is no Parquet: DuckDB makes it of the CSV (COPY (FROM 'run.csv.gz') TO 'run.parquet').
 A file has its name only when it is whole: Ctrl-C leaves none.`,
     )
@@ -270,7 +272,8 @@ same per step of the run.
 With --json: verdict, findings (kind, ranks, phase, costMsPerAffectedStep, affectedSteps of comparedSteps, costMsPerStep
 and shareOfStep of all of these, evidence, alerts) and blame (breakdown per rank, whose parts add up to the step;
 frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of blame have steps (first, last), and
-verdictSteps are those of the verdict. A collective that torch did not number has sequence null, and its place: fromEnd
+verdictSteps are those of the verdict. Moments (at, since) count from the first step, as on the page and for export --from;
+with --json they are ns of the trace, in which the first step begins at firstStepNs. A collective that torch did not number has sequence null, and its place: fromEnd
 (1: the last of its file) or beforeCut (1: the last before the moment that ranks agreed to count from), and window (0: the
 rank's last file).`,
     )

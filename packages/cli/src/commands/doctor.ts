@@ -57,11 +57,11 @@ async function checkMachine({ run, allowMixed, ...options }: DoctorOptions): Pro
 async function checkClocks(inputs: readonly string[], options: DoctorOptions): Promise<number> {
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const { header, totals } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
+  const { header, totals, summary } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
   const clocks = clockReport(totals);
   const { clockConflicts = [] } = header;
   if (options.json === true) printData(clocksData(clocks, clockConflicts));
-  else print(formatClocks(clocks, clockConflicts));
+  else print(formatClocks(clocks, clockConflicts, summary.firstStart));
   return clockConflicts.some(({ isAtStep }) => !isAtStep) || clocks.some(({ method }) => method === 'unaligned') ? 1 : 0;
 }
 

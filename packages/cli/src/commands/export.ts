@@ -89,13 +89,12 @@ export async function exportRun(inputs: readonly string[], options: ExportOption
   }
 }
 
-/** The trace time that the page counts times from: the first step of any rank. */
+/** The trace time that the page and the report count times from: the first step of any rank. */
 async function zeroOf(input: MergeInput, signal: AbortSignal): Promise<number> {
   const sink = new StepTimesSink(0, Number.MAX_SAFE_INTEGER);
   // The merge that follows reports what cannot be read.
   await mergeStored(input, [sink], { signal, onUnreadable: () => {}, onSkipped: () => {} });
-  const starts = [...sink.times.values()].map(({ from }) => from);
-  return starts.length === 0 ? 0 : starts.reduce((first, start) => Math.min(first, start));
+  return sink.firstStart ?? 0;
 }
 
 /** Ends an export before its first event where none of the ranks of `--ranks` is in the run. */

@@ -67,6 +67,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   };
   const clocks = clockReport(merged.totals);
   const { clockConflicts } = merged.header;
+  const zero = merged.summary.firstStart ?? 0;
   if (options.json === true) {
     const data = {
       ...(reportData(merged) as object),
@@ -92,10 +93,10 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     formatBlame(blame, alerts),
     formatGpu(gpu),
     formatMemory(memory),
-    formatClocks(clocks, clockConflicts),
-    formatCollectives(collectives.summary),
+    formatClocks(clocks, clockConflicts, zero),
+    formatCollectives(collectives.summary, zero),
     formatRpcs(rpcs.summary),
-    formatOpenWork(openWork.summary),
+    formatOpenWork(openWork.summary, zero),
   ];
   print(blocks.filter((block) => block !== '').join('\n\n'));
   return 0;

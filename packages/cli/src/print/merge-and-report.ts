@@ -66,7 +66,7 @@ export async function mergeAndReport(
   };
   try {
     const times = steps === undefined ? undefined : await timesOf(steps, input, options);
-    const reported = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times, teeSink(summary, ...sinks))];
+    const reported = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times.times, teeSink(summary, ...sinks))];
     const all = [keepHeader, ...reported];
     const written =
       path === undefined
@@ -75,7 +75,7 @@ export async function mergeAndReport(
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
     const { totals, bytes } = written;
-    const ofRun = summary.summary;
+    const ofRun = times === undefined ? summary.summary : { ...summary.summary, firstStart: times.firstStart };
     const findings = [...findCompleteness(begun, totals, ofRun), ...leftOut];
     return { header: begun, totals, bytes, summary: ofRun, findings };
   } finally {
@@ -84,11 +84,11 @@ export async function mergeAndReport(
 }
 
 /** The times of these steps, on each rank. */
-async function timesOf({ first, last }: StepRange, input: MergeInput, options: MergeOptions): Promise<StepTimesSink['times']> {
+async function timesOf({ first, last }: StepRange, input: MergeInput, options: MergeOptions): Promise<StepTimesSink> {
   const sink = new StepTimesSink(first, last);
   // The merge that follows reports unreadable batches.
   await mergeStored(input, [sink], { ...options, onUnreadable: () => {}, onSkipped: () => {} });
-  if (sink.times.size > 0) return sink.times;
+  if (sink.times.size > 0) return sink;
   const there = sink.steps === undefined ? 'it has no steps' : `it has steps ${sink.steps.first} to ${sink.steps.last}`;
   throw new CliError('bad_input', `There is no step from ${first} to ${last} in this run: ${there}`);
 }

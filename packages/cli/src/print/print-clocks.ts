@@ -15,8 +15,8 @@ const meanings: Record<ClockOfRank['method'], string> = {
   unaligned: 'NOT ALIGNED: by its wall clock',
 };
 
-/** The clocks as text, without a final line end. With many ranks, those with the largest bounds. */
-export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): string {
+/** The clocks as text, without a final line end. With many ranks, those with the largest bounds. `zero`: the trace time from which times count. */
+export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = [], zero = 0): string {
   const all = distinct(clocks);
   const widest = all.toSorted((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
   const shown = widest.sort((a, b) => a.rank - b.rank);
@@ -27,7 +27,7 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
     meanings[method],
     medianBound === undefined ? '?' : formatNanos(medianBound),
     bound === undefined ? '?' : formatNanos(bound),
-    clockSteps.length === 0 ? '-' : clockSteps.map((at) => `at ${formatNanos(at)}`).join(', '),
+    clockSteps.length === 0 ? '-' : clockSteps.map((at) => `at ${formatNanos(at - zero)}`).join(', '),
   ]);
   const lines = [formatTable([head, ...rows], [false, false, false, true, true, false])];
   if (all.length > shown.length)
@@ -37,10 +37,15 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
     lines.push(
       `  two hosts: to within ± ${formatNanos(between.together)} in the median, by what their ranks did together (by these bounds: ± ${formatNanos(between.byBounds)})`,
     );
-  lines.push(...first(clocks.flatMap(shiftLine), 'ranks with shifted events'));
   lines.push(
     ...first(
-      conflicts.map((conflict) => conflictLine(conflict, clocks)),
+      clocks.flatMap((clock) => shiftLine(clock, zero)),
+      'ranks with shifted events',
+    ),
+  );
+  lines.push(
+    ...first(
+      conflicts.map((conflict) => conflictLine(conflict, clocks, zero)),
       'conflicts',
     ),
   );
@@ -63,17 +68,17 @@ const boundOf = ({ bound = Number.POSITIVE_INFINITY }: ClockOfRank): number => b
 const first = (lines: readonly string[], of: string): string[] =>
   lines.length <= oddShown ? [...lines] : [...lines.slice(0, oddShown), `  and ${formatCount(lines.length - oddShown)} more ${of}`];
 
-function shiftLine({ rank, shifted }: ClockOfRank): string[] {
+function shiftLine({ rank, shifted }: ClockOfRank, zero: number): string[] {
   if (shifted.length === 0) return [];
   const most = Math.max(...shifted.map((stretch) => stretch.most));
   const times = shifted.length === 1 ? '' : ` at ${formatCount(shifted.length)} times`;
-  const [begin] = shifted.map(({ from }) => formatNanos(from));
+  const [begin] = shifted.map(({ from }) => formatNanos(from - zero));
   return [`  rank ${rank}: events from ${begin} on are shown up to ${formatNanos(most)} late${times}, so that none comes before its cause`];
 }
 
-function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, clocks: readonly ClockOfRank[]): string {
+function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, clocks: readonly ClockOfRank[], zero: number): string {
   const why = isAtStep ? 'a clock stepped, and messages of that moment are reversed by up to' : 'messages contradict each other by';
-  return `  conflict about ${formatNanos(time)} among ${printable(hostsText(hosts, clocks))}: ${why} ${formatNanos(slack)}`;
+  return `  conflict about ${formatNanos(time - zero)} among ${printable(hostsText(hosts, clocks))}: ${why} ${formatNanos(slack)}`;
 }
 
 /** The clocks as data; times and bounds in ns. */

@@ -17,11 +17,11 @@ import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 const linesShown = 20;
 const longestShown = 5;
 
-/** The part as text, without a final line end; '' when there were none. */
-export function formatCollectives(summary: CollectiveSummary): string {
+/** The part as text, without a final line end; '' when there were none. `zero`: the trace time from which times count. */
+export function formatCollectives(summary: CollectiveSummary, zero = 0): string {
   const { collectives, sends, leftOut, parts } = summary;
   const blocks: string[] = [];
-  if (collectives.length > 0) blocks.push(collectivesTable(summary));
+  if (collectives.length > 0) blocks.push(collectivesTable(summary, zero));
   if (sends.length > 0) blocks.push(sendsTable(sends));
   const notes: string[] = [];
   if (leftOut > 0) notes.push(`(${formatCount(leftOut)} collectives and sends share the lines of other groups: there were too many)`);
@@ -70,7 +70,7 @@ const lineData = <L extends CommonLine>({ entrySkew, transfer, epsilon, ...line 
   epsilonNs: epsilon,
 });
 
-function collectivesTable({ collectives, longest }: CollectiveSummary): string {
+function collectivesTable({ collectives, longest }: CollectiveSummary, zero: number): string {
   const shown = collectives.slice(0, linesShown);
   const head = ['collectives', 'group', 'ranks', 'calls', 'skew p50/p95/max', 'transfer p50', 'bus p50', 'waited', 'last in'];
   const rows = shown.map((line) => [
@@ -93,7 +93,7 @@ function collectivesTable({ collectives, longest }: CollectiveSummary): string {
     ...shown.flatMap((line) => oddities(`${line.op} ${line.group}`, [...commonOddities(line), ...missingParts(line), ...exits(line)])),
   );
   const single = longest.filter(({ pair }) => pair === undefined).slice(0, longestShown);
-  if (single.length > 0) lines.push('waited in longest:', ...single.map(recordLine));
+  if (single.length > 0) lines.push('waited in longest:', ...single.map((record) => recordLine(record, zero)));
   return lines.join('\n');
 }
 
@@ -194,9 +194,9 @@ const exits = ({ exitSpread }: CollectiveLine): string[] =>
 const oddities = (what: string, reported: readonly string[]): string[] =>
   reported.length === 0 ? [] : [`  ${printable(what)}: ${reported.join(', ')}`];
 
-function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord): string {
+function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord, zero: number): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);
   const what = printable(`${op} ${group}${collectiveNumber(sequence)}`);
   const who = last === undefined ? 'the last, which clocks cannot distinguish from others,' : `rank ${last}`;
-  return `  ${what} at ${formatNanos(time)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
+  return `  ${what} at ${formatNanos(time - zero)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
 }

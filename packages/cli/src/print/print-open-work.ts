@@ -12,13 +12,17 @@ const linesShown = 3;
 const spansAround = 3;
 const differingShown = 8;
 
-/** The part as text, without a final line end; '' when every rank ended in good order, without open work. */
-export function formatOpenWork({ until, ranks, collectives, collectivesLeftOut, spansLeftOut }: OpenWorkSummary): string {
+/**
+ * The part as text, without a final line end; '' when every rank ended in good order, without open work. `zero`: the trace time from which times
+ * count.
+ */
+export function formatOpenWork(summary: OpenWorkSummary, zero = 0): string {
+  const { until, ranks, collectives, collectivesLeftOut, spansLeftOut } = summary;
   if (until === undefined || (ranks.length === 0 && collectives.length === 0)) return '';
   const lines: string[] = [];
   if (collectives.length > 0) {
     lines.push('collectives that never ended');
-    for (const collective of collectives.slice(0, collectivesShown)) lines.push(...collectiveLines(collective, until));
+    for (const collective of collectives.slice(0, collectivesShown)) lines.push(...collectiveLines(collective, until, zero));
     const hidden = collectives.length + collectivesLeftOut - Math.min(collectives.length, collectivesShown);
     if (hidden > 0) lines.push(`  and ${formatCount(hidden)} more, entered later`);
     lines.push('');
@@ -49,11 +53,15 @@ export function openWorkData({ until, ranks, collectives, collectivesLeftOut, sp
   };
 }
 
-function collectiveLines({ op, group, sequence, pair, inside, left, missing, differing, bytes }: OpenCollective, until: number): string[] {
+function collectiveLines(
+  { op, group, sequence, pair, inside, left, missing, differing, bytes }: OpenCollective,
+  until: number,
+  zero: number,
+): string[] {
   const since = inside[0]?.since ?? until;
   const between = pair === undefined ? '' : `, rank ${pair[0]} → rank ${pair[1]}`;
   const lines = [
-    `  ${printable(`${op} ${group}${collectiveNumber(sequence)}`)}${between}: open for ${formatNanos(until - since)}, since ${formatNanos(since)}`,
+    `  ${printable(`${op} ${group}${collectiveNumber(sequence)}`)}${between}: open for ${formatNanos(until - since)}, since ${formatNanos(since - zero)}`,
   ];
   if (missing.length > 0) lines.push(`    never entered  ${rankRanges(missing)}`);
   lines.push(`    inside         ${rankRanges(inside.map(({ rank }) => rank))}`);

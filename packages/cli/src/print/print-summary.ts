@@ -58,6 +58,7 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
       return { rank, incarnation, host, hostName, pid, alignment, ...(device && { device }), ...rest };
     }),
     steps: summary.steps,
+    firstStepNs: summary.firstStart,
     medianNs: summary.median,
     p95Ns: summary.p95,
     phases: summary.ranks.map(({ phases, ...rank }) => ({ ...rank, phases: Object.fromEntries(phases) })),

@@ -44,6 +44,8 @@ export interface Finding {
 
 /** Summaries of the steps of ranks, and of their lives. */
 export interface StepsOfRanks {
+  /** As in RunSummary. */
+  readonly firstStart?: number | undefined;
   readonly ranks: readonly StepsOfRank[];
   readonly lives: readonly LifeSteps[];
 }
@@ -137,7 +139,7 @@ export function findCompleteness(
       findings.push({ kind: 'clock_unaligned', ranks: [rank], text, remedy: 'see `ranktrace doctor` for why no clock ping came through' });
     }
   }
-  findings.push(...clockFindings(header));
+  findings.push(...clockFindings(header, steps.firstStart ?? 0));
   // The ranks of a job do the same work, so they shed the same: report it once for all of them.
   for (const [what, { ranks, why }] of shed) {
     const text = `${what} were not recorded to the end on ${ranksText(ranks)}: ${why}`;
@@ -319,8 +321,8 @@ function miscountFindings(totals: readonly ProcessTotals[]): Finding[] {
   }));
 }
 
-/** Clocks that stepped or drift abnormally, one finding per host, and clocks that contradict each other. */
-function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding[] {
+/** `zero`: from where times count. Clocks that stepped or drift abnormally, one finding per host, and clocks that contradict each other. */
+function clockFindings({ processes, clockConflicts = [] }: TraceHeader, zero: number): Finding[] {
   const findings: Finding[] = [];
   const hosts = new Set<string>();
   for (const { host, hostName, alignment } of processes) {
@@ -333,7 +335,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
         const jump = clockJumps[place];
         return jump === undefined ? '' : ` (${jump > 0 ? '+' : '−'}${formatMilliseconds(Math.abs(jump))} ms)`;
       };
-      const times = clockSteps.slice(0, 5).map((time, place) => `${(time / 1e9).toFixed(1)} s${jumpOf(place)}`);
+      const times = clockSteps.slice(0, 5).map((time, place) => `${((time - zero) / 1e9).toFixed(1)} s${jumpOf(place)}`);
       const back = Math.max(0, ...clockJumps.map((jump) => -jump));
       const twice = back > 0 ? `, most of all in the ${formatMilliseconds(back)} ms that it showed twice` : '';
       findings.push({

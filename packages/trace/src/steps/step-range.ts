@@ -15,6 +15,8 @@ export class StepTimesSink implements TraceSink {
   readonly times = new Map<number, { readonly from: number; readonly until: number }>();
   /** The first and the last step of the whole run; undefined when it has none. */
   steps: { readonly first: number; readonly last: number } | undefined;
+  /** Begin of the first step of the whole run, on any rank; undefined when it has none. */
+  firstStart: number | undefined;
 
   constructor(first: number, last: number) {
     this.#first = first;
@@ -28,6 +30,7 @@ export class StepTimesSink implements TraceSink {
     if (kind !== 'step') return;
     const { first = step, last = step } = this.steps ?? {};
     this.steps = { first: Math.min(first, step), last: Math.max(last, step) };
+    this.firstStart = Math.min(this.firstStart ?? start, start);
     if (step < this.#first || step > this.#last) return;
     const { index } = lane.process;
     const { from = start, until = start + length } = this.times.get(index) ?? {};

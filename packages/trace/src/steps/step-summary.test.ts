@@ -126,7 +126,15 @@ describe('steps', () => {
   it('of a run without any have no median', () => {
     const sink = new StepSummarySink();
     sink.event({ ...stepOf(0, 0, 10), kind: 'span' });
-    expect(sink.summary).toEqual({ steps: [], stepCount: 0, median: undefined, p95: undefined, ranks: [], lives: [] });
+    expect(sink.summary).toEqual({
+      steps: [],
+      stepCount: 0,
+      firstStart: undefined,
+      median: undefined,
+      p95: undefined,
+      ranks: [],
+      lives: [],
+    });
   });
 
   it('beyond the bound are forgotten, the first ones first, and still counted', () => {

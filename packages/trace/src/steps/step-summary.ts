@@ -54,6 +54,8 @@ export interface RunSummary {
   /** In order of step number; steps that ranks repeat follow. */
   readonly steps: readonly StepSummary[];
   readonly stepCount: number;
+  /** Begin of the first step of any rank, ns of trace time: reports and the page count times from there. Undefined without steps. */
+  readonly firstStart: number | undefined;
   /** Median over the steps of each step's longest rank, ns; undefined without steps. */
   readonly median: Nanos | undefined;
   readonly p95: Nanos | undefined;
@@ -165,7 +167,8 @@ export class StepSummarySink implements TraceSink {
     const ranks = [...this.#ranks].sort(([a], [b]) => a - b).map(([rank, totals]) => rankSummary(rank, totals));
     const stepCount = steps.length + this.#forgotten;
     const lives = [...this.#lives.values()].map(({ lap: _, ...life }) => life).sort((a, b) => a.process - b.process);
-    return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks, lives };
+    const firstStart = ranks.length === 0 ? undefined : Math.min(...ranks.map(({ from }) => from));
+    return { steps, stepCount, firstStart, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks, lives };
   }
 
   #addStep(lap: number, number: number, rank: number, length: number): void {
