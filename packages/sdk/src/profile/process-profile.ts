@@ -11,13 +11,12 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { type BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
-import type { HeldResults } from '../collect/flight-recorder.ts';
 import { detail } from '../model/detail.ts';
 import { SdkError } from '../model/errors.ts';
 import { newIncarnation } from '../model/incarnation.ts';
 import { type ProfileOptions, type ResolvedOptions, resolveOptions } from '../model/options.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from '../model/schedule.ts';
+import { defaultSchedule, type ProfilerAction, ProfilerActivity, type Schedule, schedule } from '../model/schedule.ts';
 import { onProcessEnd } from '../process/process-exit.ts';
 import { signalWords, trackSignalClaims } from '../process/signal-claims.ts';
 import { calibrateZero } from '../process/thread-clock.ts';
@@ -36,11 +35,12 @@ import { LayerHooks } from '../tfjs/layer-hooks.ts';
 import { findSteps } from '../tfjs/step-finder.ts';
 import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
 import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { KeptResults } from './kept-results.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
 import { RankMetadata } from './rank-metadata.ts';
-import { Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
+import { type Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
@@ -58,6 +58,11 @@ interface Running {
   readonly hooks: TfjsHooks | undefined;
   readonly unwatch: () => void;
   readonly cancelExit: () => void;
+}
+
+interface Plan {
+  readonly schedule: Schedule;
+  readonly ready: ((prof: Profile) => unknown) | undefined;
 }
 
 /** Options that programs cannot set. */
@@ -91,10 +96,7 @@ export class ProcessProfile implements Profile {
   #traceIdCallback: () => string;
   #traceId = '';
   #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
-  /** Cycles with kept results; `undefined` stands for the last one, which the shipper still has. */
-  #cycles: (HeldResults | undefined)[] = [];
-  #recording: Recording | undefined;
-  #warnedOfClearing = false;
+  readonly #kept = new KeptResults(warn);
 
   constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks, { isStandIn = false }: StandInOptions = {}) {
     this.#options = options;
@@ -136,9 +138,11 @@ export class ProcessProfile implements Profile {
       throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
     const options = resolveOptions(this.#givenOptions);
+    // Before anything is set up: they throw where they are wrong.
+    const plan = this.#plan(options);
     checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
     if (standIn !== undefined) standIn.#giveWay();
-    const running = this.#run(options);
+    const running = this.#run(options, plan);
     if (this.#isStandIn) ProcessProfile.#standIn = this;
     this.#running = running;
     this.#recorder = running.recorder;
@@ -296,7 +300,7 @@ export class ProcessProfile implements Profile {
     return given;
   }
 
-  #run(options: ResolvedOptions): Running {
+  #run(options: ResolvedOptions, plan: Plan): Running {
     const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
     const session: Session = {
       id: newIncarnation(),
@@ -327,6 +331,7 @@ export class ProcessProfile implements Profile {
     setEnvironmentData(channelName, session as never);
     setThreadRecorder(recorder);
     this.#about = recordingAbout(options, session, this.#isScheduled(options), warn);
+    this.#kept.start(options);
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
     const cancelExit = onProcessEnd(recorder, cancelClaims, (failed) => {
@@ -353,7 +358,7 @@ export class ProcessProfile implements Profile {
       unwatchSteps();
       unwatchThread();
     };
-    const cycle = this.#cycle(options, recorder, control, hooks);
+    const cycle = this.#cycle(options, plan, recorder, control, hooks);
     const asked = new AskedSteps(captureWords(session));
     const judge = new OverheadJudge(recorder, control, options.overheadBudget);
     return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelExit };
@@ -374,20 +379,27 @@ export class ProcessProfile implements Profile {
     return options.schedule !== undefined || typeof this.#options.schedule === 'function';
   }
 
-  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl, hooks: TfjsHooks | undefined): ProfilerCycle {
+  /** The schedule, and the program's call at the end of each of its cycles. Throws SdkError `bad_option`. */
+  #plan({ schedule: args, tensorboardDirectory }: ResolvedOptions): Plan {
     const { schedule: given, onTraceReady } = this.#options;
-    const { schedule: args, tensorboardDirectory, firstStep } = options;
-    const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
-    return new ProfilerCycle({
-      firstStep,
+    return {
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
+      ready: onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory)),
+    };
+  }
+
+  #cycle(options: ResolvedOptions, plan: Plan, recorder: Recorder, control: DetailControl, hooks: TfjsHooks | undefined): ProfilerCycle {
+    return new ProfilerCycle({
+      firstStep: options.firstStep,
+      schedule: plan.schedule,
       prepareTrace: () => {
         control.active = true;
       },
       startTrace: () => {
         this.#transited = true;
         control.active = this.#isActive = true;
-        this.#beginResults(options);
+        this.#traceId = this.#newTraceId();
+        this.#kept.begin(options);
         recorder.mark({ sends: true, begins: true });
         hooks?.beginWindow();
       },
@@ -395,21 +407,12 @@ export class ProcessProfile implements Profile {
         this.#transited = true;
         recorder.mark({ sends: control.captures, begins: false, ends: true });
         control.active = this.#isActive = false;
-        this.#cycles.push(undefined);
+        this.#kept.end();
         if (options.accEvents) this.#fetch();
       },
-      traceReady: () => ready?.(this),
+      traceReady: () => plan.ready?.(this),
       warn,
     });
-  }
-
-  #beginResults({ accEvents }: ResolvedOptions): void {
-    this.#traceId = this.#newTraceId();
-    this.#recording = undefined;
-    if (accEvents || this.#cycles.length === 0) return;
-    this.#cycles = [];
-    if (!this.#warnedOfClearing) warn(clearing);
-    this.#warnedOfClearing = true;
   }
 
   #newTraceId(): string {
@@ -421,25 +424,14 @@ export class ProcessProfile implements Profile {
     }
   }
 
-  /** Takes the last cycle's results over from the shipper. */
   #fetch(): void {
-    const last = this.#cycles.length - 1;
-    if (last < 0 || this.#cycles[last] !== undefined) return;
-    const results = this.#running?.options.traceOnly === true ? undefined : this.#running?.link.results(recordingLimits.resultsWaitMsMax);
-    if (results === undefined) this.#cycles.pop();
-    else this.#cycles[last] = results;
+    this.#kept.fetch(() => this.#running?.link.results(recordingLimits.resultsWaitMsMax));
   }
 
   #results(what: string): Recording {
     this.#fetch();
-    const about = this.#about;
-    const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
-    if (about === undefined || cycles.length === 0) {
-      const why = this.#running?.options.traceOnly === true ? 'experimentalConfig.traceOnly is on' : 'no active steps have ended yet';
-      throw new SdkError('no_results', `Cannot give ${what}: ${why}; results are there after the schedule's active steps, or after stop()`);
-    }
-    this.#recording ??= new Recording(cycles, { ...about, metadata: this.#metadata.values, traceId: this.#traceId });
-    return this.#recording;
+    const about = this.#about && { ...this.#about, metadata: this.#metadata.values, traceId: this.#traceId };
+    return this.#kept.recording(what, about);
   }
 
   async #stop(running: Running | undefined): Promise<void> {
@@ -472,6 +464,7 @@ export class ProcessProfile implements Profile {
     const running = this.#running;
     if (running === undefined) return undefined;
     this.#running = undefined;
+    this.#kept.stop();
     this.#stepNum = running.cycle.stepNum;
     this.#action = running.cycle.currentAction;
     running.unwatch();
@@ -492,8 +485,6 @@ export class ProcessProfile implements Profile {
 /** Bits that a user sets on purpose and wants to see at any cost. */
 const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
 
-const clearing =
-  'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.';
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');

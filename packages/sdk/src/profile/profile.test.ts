@@ -128,6 +128,36 @@ describe('a schedule', () => {
     expect(names(prof)).toEqual(['work 0', 'inner']);
   });
 
+  test.each<[string, ProfileOptions]>([
+    ['without active steps', { schedule: { wait: 1, warmup: 1, active: 0 } }],
+    ['of nothing', { schedule: {} as never }],
+    ['that is right, with a directory that no system allows', { tensorboardDirectory: 'a\0b' }],
+  ])('%s refuses the start, and leaves nothing behind', async (_, options) => {
+    expect(refused(() => start(options))).toMatch(/^bad_option: /);
+    const prof = start();
+    train(prof, 0, 1);
+    await prof.stop();
+    expect(names(prof)).toEqual(['work 0', 'inner']);
+  });
+
+  test('without results says why there are none', async () => {
+    const why = (prof: Profile): string => refused(() => prof.events()).replace('no_results: Cannot give events: ', '');
+    expect(why(profile())).toBe('the profile has not started');
+    const prof = start({ schedule: schedule({ wait: 1, warmup: 1, active: 1 }) });
+    train(prof, 0, 2);
+    expect(why(prof)).toMatch(/^no active steps have ended yet; /);
+    train(prof, 2, 5);
+    expect(prof.currentAction).toBe(ProfilerAction.RECORD_AND_SAVE);
+    expect(why(prof)).toMatch(/^the next active steps have begun, which clears the results of the last ones; /);
+  });
+
+  test('that ends before its active steps says so', async () => {
+    const prof = start({ schedule: schedule({ wait: 9, warmup: 1, active: 1 }) });
+    train(prof, 0, 2);
+    await prof.stop();
+    expect(refused(() => prof.events())).toBe('no_results: Cannot give events: no active steps were recorded before the profile ended');
+  });
+
   test('that fails later, and a handler that does, do not stop the training', async () => {
     const prof = start({
       schedule: (step) => (step < 2 ? ProfilerAction.RECORD_AND_SAVE : (undefined as never)),
@@ -160,7 +190,7 @@ describe('without a schedule', () => {
     train(prof, 0, 2);
     expect(refused(() => prof.keyAverages())).toMatch(/^no_results: .*traceOnly/);
     await prof.stop();
-    expect(refused(() => prof.keyAverages())).toMatch(/^no_results/);
+    expect(refused(() => prof.keyAverages())).toMatch(/^no_results: .*traceOnly/);
   });
 
   test('activities without the host record steps alone', async () => {
