@@ -14,6 +14,7 @@ import {
   batchId,
   type Captured,
   capturedKey,
+  type Dropped,
   deviceStepsKey,
   type EncodedBody,
   encodeBatchOf,
@@ -34,6 +35,7 @@ import { ClockRows } from './clock-rows.ts';
 import { type DeviceProgress, DeviceStretches } from './device-steps.ts';
 import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
 import { RecordedThreads, ringBatches } from './recorded-threads.ts';
+import { ResultsWindow } from './results-window.ts';
 import type { Builders, ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
 import { SentStretches } from './sent-stretches.ts';
@@ -91,8 +93,7 @@ export class Collector {
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ReportedPlace();
-  /** None yet: the interval is empty. */
-  #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
+  readonly #results = new ResultsWindow();
   readonly #threads: RecordedThreads;
   readonly #clocks: ClockRows;
   /** Events passed to the shipper. */
@@ -161,8 +162,7 @@ export class Collector {
 
   /** The last time that results tell of; infinite while they go on, and where there are none. RankTime, ns. */
   get resultsEnd(): number {
-    const { since, until } = this.#results;
-    return until > since ? until - 1 : Number.POSITIVE_INFINITY;
+    return this.#results.last;
   }
 
   /** Reads what threads have recorded by now. */
@@ -257,7 +257,8 @@ export class Collector {
   results(): HeldResults {
     this.flush();
     const { since, until } = this.#results;
-    return { ...this.#flightRecorder.between(since, until), since, until: Math.min(until, this.#now()) };
+    const dropped = this.#results.lost(this.#lost);
+    return { ...this.#flightRecorder.between(since, until), since, until: Math.min(until, this.#now()), dropped };
   }
 
   /** The last finished steps, oldest first. */
@@ -356,6 +357,7 @@ export class Collector {
         this.#threads.forget(about, drain, this.#recorded);
     }
     this.#threads.drainExcess(ended);
+    this.#results.drained(this.#lost);
     return complete;
   }
 
@@ -382,8 +384,8 @@ export class Collector {
       this.#addDeviceSteps();
       if (sends) for (const { drain } of this.#threads.all) drain.announceOpen(this.#summary);
     }
-    if (begins) this.#results = { since: time, until: Number.POSITIVE_INFINITY };
-    else if (ends && this.#results.until > time) this.#results = { ...this.#results, until: time };
+    if (begins) this.#results.begin(time);
+    else if (ends) this.#results.end(time, this.#lost);
   }
 
   /** Ends the batches under construction: sends them, but holds detail back while it is not sent. */
@@ -421,6 +423,7 @@ export class Collector {
 
   #send(body: EncodedBody, recorded: RecordedCounts, since: number | undefined, last: boolean): void {
     const { session, identity, shipper } = this.#parts;
+    const lost = this.#lost;
     const header: BatchHeader = {
       run: identity.run,
       rank: identity.rank,
@@ -434,7 +437,7 @@ export class Collector {
       watermark: rankTime(this.#watermark),
       since: since === undefined ? undefined : rankTime(since),
       last,
-      dropped: this.#dropped(),
+      dropped: { ...lost, batches: lost.batches + shipper.droppedBatches },
     };
     addCounts(this.#recorded, recorded);
     this.#try(() => shipper.ship(encodeBatchOf(header, body), batchId(header), last));
@@ -481,10 +484,10 @@ export class Collector {
     if (text !== undefined) this.addFact(runningKey, text);
   }
 
-  #dropped(): BatchHeader['dropped'] {
+  /** Losses before the shipper. */
+  get #lost(): Dropped {
     const lost = this.#threads.dropped;
-    const batches = this.#parts.shipper.droppedBatches + this.#refusedBatches;
-    return { ...lost, events: lost.events + this.deviceLost, batches };
+    return { ...lost, events: lost.events + this.deviceLost, batches: this.#refusedBatches };
   }
 
   /** RankTime, ns. */

@@ -6,7 +6,7 @@
 //
 // Invariant: at most `bytesMax` bytes; the oldest batches go first. Results that lost a batch report it (`complete`).
 
-import type { EncodedBody } from '@ranktrace/protocol';
+import type { Dropped, EncodedBody } from '@ranktrace/protocol';
 import type { RecordedCounts } from './batch-builder.ts';
 
 /** One batch of detail. Times are RankTime, ns. */
@@ -29,6 +29,8 @@ export interface HeldResults {
   /** RankTime, ns: the results are the events that start from `since` to `until`. */
   readonly since: number;
   readonly until: number;
+  /** What was lost in that time. */
+  readonly dropped: Dropped;
 }
 
 interface Entry extends HeldBatch {

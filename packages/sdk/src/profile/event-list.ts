@@ -125,8 +125,8 @@ export class EventList extends List<FunctionEvent> {
 export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
 
 /** The recording decides about columns; remarks about it or about where ops ran stand above them. */
-function optionsOf({ about: { switches }, events }: Recording, options: TableOptions): AveragesTableOptions {
-  const header = [options.header, tableHeader(events.table.metadata)].filter((line) => line !== undefined).join('\n');
+function optionsOf({ about: { switches }, events, lossText }: Recording, options: TableOptions): AveragesTableOptions {
+  const header = [options.header, tableHeader(events.table.metadata), lossText].filter((line) => line !== undefined).join('\n');
   return {
     ...options,
     ...(header === '' ? {} : { header }),

@@ -185,6 +185,24 @@ describe('without a schedule', () => {
     expect(prof.events().selfCpuTimeTotal).toBeGreaterThan(0);
   });
 
+  test('what the ring had no room for is told by table, warning and exported files', async () => {
+    const prof = start({ ringBytes: 65_536, schedule: schedule({ wait: 1, warmup: 0, active: 1, repeat: 1 }) });
+    await sleep(100);
+    train(prof, 0, 1);
+    for (let count = 0; count < 20_000; count++) recordFunction('work', () => {});
+    prof.step();
+    await prof.stop();
+    const table = prof.keyAverages().table();
+    const [, dropped] = /\n(\d+) events were dropped while these were recorded: /.exec(table) ?? [];
+    const kept = names(prof).filter((name) => name === 'work').length;
+    expect(Number(dropped) + kept).toBe(20_000);
+    await sleep(0);
+    expect(warnings.join()).toContain(`results are not complete: ${dropped} events were dropped`);
+    prof.exportChromeTrace(join(directory, 'trace.json'));
+    const file = JSON.parse(readFileSync(join(directory, 'trace.json'), 'utf8')) as { ranktrace: { dropped: { events: number } } };
+    expect(file.ranktrace.dropped.events).toBe(Number(dropped));
+  });
+
   test('traceOnly keeps no results', async () => {
     const prof = start({ experimentalConfig: { traceOnly: true } });
     train(prof, 0, 2);

@@ -1,7 +1,7 @@
 // Results of a rank that also pings an aggregator's clock: they are on its own clock.
 
 import { deflateRawSync } from 'node:zlib';
-import { createEventTables, encodeBody } from '@ranktrace/protocol';
+import { createEventTables, encodeBody, noneDropped } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { noneRecorded } from '../collect/batch-builder.ts';
 import { Recording } from './recording.ts';
@@ -23,7 +23,7 @@ test('what begins with the first active step is there, however the clock of the 
   const body = encodeBody({ strings, tables }, (bytes) => deflateRawSync(bytes));
   const batches = [{ serial: 0, body, since: 0, until: 8 * second, recorded: noneRecorded() }];
   const warnings: string[] = [];
-  const recording = new Recording([{ batches, complete: true, since: second, until: 4.5 * second }], {
+  const recording = new Recording([{ batches, complete: true, since: second, until: 4.5 * second, dropped: noneDropped }], {
     run: 'test',
     rank: 0,
     worldSize: 1,

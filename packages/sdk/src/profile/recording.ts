@@ -10,7 +10,18 @@ import { writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import { gzipSync, inflateRawSync } from 'node:zlib';
-import { type Batch, type BatchHeader, decodeBody, limits, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type BatchHeader,
+  type Dropped,
+  decodeBody,
+  limits,
+  noneDropped,
+  rankTime,
+  sumDropped,
+  type TableName,
+  tableNames,
+} from '@ranktrace/protocol';
 import { type BatchSource, type ClockSample, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { type FunctionEvents, functionEvents, KinetoTableSink, kinetoWriter, type RecordingWindow } from '@ranktrace/trace/torch';
@@ -79,15 +90,24 @@ const inflate = (bytes: Uint8Array, maxOutputLength: number): Uint8Array => infl
 export class Recording {
   readonly about: RecordingAbout;
   readonly #cycles: readonly HeldResults[];
+  readonly #dropped: Dropped;
   #events: FunctionEvents | undefined;
 
   /** `cycles`: in order of time, at least one. */
   constructor(cycles: readonly HeldResults[], about: RecordingAbout) {
     this.#cycles = cycles;
     this.about = about;
+    this.#dropped = cycles.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
+    if (this.lossText !== undefined) about.warn(`results are not complete: ${this.lossText}`);
     if (!cycles.every((cycle) => cycle.complete)) {
       about.warn('results are not complete: they passed flightRecorderBytes, so the oldest were forgotten; record fewer steps or raise it');
     }
+  }
+
+  /** What the results lack; undefined if nothing was lost. */
+  get lossText(): string | undefined {
+    const { events } = this.#dropped;
+    return events === 0 ? undefined : `${events} events were dropped while these were recorded: raise ringBytes, or record fewer`;
   }
 
   get events(): FunctionEvents {
@@ -184,7 +204,7 @@ export class Recording {
       watermark: rankTime(0),
       since: rankTime(since),
       last: true,
-      dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+      dropped: this.#dropped,
     };
     // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window of the results. Without the batches' wall
     // clock readings: not all batches have one, and files of one process must agree.

@@ -1,6 +1,6 @@
 // Clocks, collectives and steps survive export by our recorder and re-import. Look-alikes of its data do no harm.
 
-import { nanos, type TableName, traceTime } from '@ranktrace/protocol';
+import { nanos, noneDropped, type TableName, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
 import type { ClockSample } from '../align/clock-evidence.ts';
 import type { BatchSource } from '../model/batch-source.ts';
@@ -167,6 +167,13 @@ describe('what says of itself what cannot be', () => {
     const { tables } = firstBatch(about({ clockSamples: [...bad, good, null] }));
     expect(tables.clockSamples.length).toBe(1);
     expect(firstBatch(about({ clockSamples: 'x' })).tables.clockSamples.length).toBe(0);
+  });
+
+  test('events that were dropped while it was recorded are counted, malformed counts are none', () => {
+    const dropped = { events: 5, arguments: 1, names: 0, batches: 0 };
+    const droppedOf = (change: unknown): unknown => firstBatch(about({ dropped: change })).header.dropped;
+    expect(droppedOf(dropped)).toEqual(dropped);
+    for (const bad of [undefined, null, 5, { ...dropped, events: -1 }, { events: 5 }]) expect(droppedOf(bad)).toEqual(noneDropped);
   });
 
   test('files of one rank that are of two clocks are on neither', () => {

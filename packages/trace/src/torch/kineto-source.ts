@@ -8,8 +8,19 @@
 // host's clock, as in the run itself (kineto-clock.ts); all others are on a wall clock of an unknown host.
 // Invariant: every event of the files is in exactly one batch. The profiler's own marks are left out and counted in `KinetoTable.skipped`.
 
-import { type Batch, leftOutKey, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type Dropped,
+  leftOutKey,
+  miscountedKey,
+  noneDropped,
+  rankTime,
+  recordedKey,
+  sumDropped,
+  type TableName,
+} from '@ranktrace/protocol';
 import type { BatchSource } from '../model/batch-source.ts';
+import { readCounts } from '../model/counts-text.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
 import type { CutOf } from './kineto-collectives.ts';
@@ -131,6 +142,7 @@ class KinetoSource implements BatchSource {
   /** By group: how many collectives became spans because their count contradicts other ranks'. */
   readonly #apart = new Map<string, number>();
   readonly #hostName: string;
+  readonly #dropped: Dropped;
 
   constructor(process: KinetoProcess) {
     this.#process = process;
@@ -140,6 +152,7 @@ class KinetoSource implements BatchSource {
     this.#tracks = part?.tracks ?? new SourceTracks();
     this.#itemsPerBatch = part?.itemsPerBatch ?? itemsPerBatch;
     const [first] = files as readonly [KinetoFile, ...KinetoFile[]];
+    this.#dropped = files.map(({ table }) => droppedOf(table)).reduce(sumDropped);
     const clocks = files.map(({ table }) => kinetoClock(table));
     const [clock] = clocks;
     const isKnown = clock !== undefined && clocks.every((other) => other?.host === clock.host);
@@ -212,7 +225,7 @@ class KinetoSource implements BatchSource {
       epoch: `${this.#epoch}`,
       watermark: rankTime(this.#watermark(index)),
       last: index === this.count - 1,
-      dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+      dropped: this.#dropped,
     };
   }
 
@@ -261,6 +274,12 @@ class KinetoSource implements BatchSource {
       if (text.length <= metadataCharsMax) builder.metadata(key, text);
     }
   }
+}
+
+/** Losses that a file from our own recorder states. Untrusted: a malformed count counts as none. */
+function droppedOf({ metadata }: KinetoTable): Dropped {
+  const about = metadata.get('ranktrace') as { readonly dropped?: unknown } | null | undefined;
+  return readCounts(JSON.stringify(about?.dropped), ['events', 'arguments', 'names', 'batches']) ?? noneDropped;
 }
 
 function hostNameOf({ metadata }: KinetoTable): string {
