@@ -103,6 +103,45 @@ test('a second training with a profile that is over goes on without', async () =
   expect((await read()).steps).toEqual(stepNames(2));
 });
 
+describe('a training that threw', () => {
+  const throws = {
+    onBatchEnd: () => {
+      throw new Error('mine');
+    },
+  };
+  async function fail(callbacks: ReturnType<typeof fitCallback>): Promise<void> {
+    const [xs, ys] = data(8);
+    const training = compiled().fit(xs, ys, { epochs: 1, batchSize: 2, verbose: 0, callbacks: [callbacks, throws] });
+    await expect(training).rejects.toThrow('mine');
+  }
+
+  test('leaves room for the next one, with a profile of its own', async () => {
+    const left = profile({ run: 'left', rank: 0, worldSize: 1, directory, sampleIntervalMs: 0 });
+    await fail(fitCallback(left));
+    const [xs, ys] = data(4);
+    await compiled().fit(xs, ys, { epochs: 1, batchSize: 2, verbose: 0, callbacks: fitCallback(prof) });
+    expect((await read()).steps).toEqual(stepNames(2));
+    await left.stop();
+    expect((await readRun(join(directory, 'left'), 'left')).processes.map(({ rank }) => rank)).toEqual([0]);
+  });
+
+  test('is followed by another with the same callback, which ends the profile', async () => {
+    const callbacks = fitCallback(prof);
+    await fail(callbacks);
+    const [xs, ys] = data(4);
+    await compiled().fit(xs, ys, { epochs: 1, batchSize: 2, verbose: 0, callbacks });
+    expect(prof.stepNum).toBe(3);
+    prof.step();
+    expect(prof.stepNum).toBe(3);
+    const { steps, events } = await read();
+    expect(steps).toEqual(stepNames(3));
+    expect(events.filter(({ category }) => category === 'fit').map(({ name, state }) => `${name} ${state}`)).toEqual([
+      'epoch 0 whole',
+      'epoch 0 whole',
+    ]);
+  });
+});
+
 test('a training that is stopped early closes its epoch', async () => {
   const [xs, ys] = data(8);
   const model = compiled();

@@ -31,10 +31,14 @@ const namedEpochsMax = 4096;
 /** Entries of a batch's logs that are no loss or metric. */
 const notMetrics: ReadonlySet<string> = new Set(['batch', 'size']);
 
+/** The profile that a training of this thread started and has not stopped: no callback hears of a `fit` that throws. */
+let leftOpen: Profile | undefined;
+
 /**
  * Callbacks that make each batch of `model.fit` or `fitDataset` a step of `prof`, each epoch a span, loss and metrics counters (`loss` by batch,
  * `epoch loss` and `val_loss` by epoch), and `fit`'s batch size the fact `batch_size`, by which step times compare. The callbacks start a profile
- * that does not run when the training begins, and stop it when the training ends; that start may throw as `Profile.start` does.
+ * that does not run when the training begins, and stop it when the training ends; that start may throw as `Profile.start` does. tfjs does not call
+ * back when `fit` throws: such a profile records until the program stops it, or until the next training that would start another.
  *
  * @example await model.fit(xs, ys, { epochs: 5, callbacks: fitCallback(profile()) });
  */
@@ -51,6 +55,9 @@ export function fitCallback(prof: Profile): FitCallback {
   return {
     onTrainBegin(this: unknown) {
       const before = threadRecorder();
+      endEpoch();
+      // Recording ends at once, the rest is shipped meanwhile.
+      if (leftOpen !== prof) void leftOpen?.stop();
       try {
         prof.start();
       } catch (error) {
@@ -59,7 +66,8 @@ export function fitCallback(prof: Profile): FitCallback {
         process.emitWarning(`this training is not recorded: ${error.message}`, 'RanktraceWarning');
       }
       recorder = threadRecorder();
-      isOurs = recorder !== before;
+      if (recorder !== undefined && recorder !== before) isOurs = true;
+      if (isOurs) leftOpen = prof;
       const batchSize = batchSizeOf(this);
       if (batchSize !== undefined) prof.addMetadata('batch_size', String(batchSize));
     },
@@ -78,9 +86,11 @@ export function fitCallback(prof: Profile): FitCallback {
     },
     async onTrainEnd() {
       endEpoch();
-      if (isOurs) await prof.stop();
-      isOurs = false;
       recorder = undefined;
+      if (!isOurs) return;
+      isOurs = false;
+      if (leftOpen === prof) leftOpen = undefined;
+      await prof.stop();
     },
   };
 }
