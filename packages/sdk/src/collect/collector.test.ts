@@ -551,7 +551,7 @@ test('however much is held, sent and pulled, every span is there once and whole 
     fc.constant({ do: 'pull' as const }),
     fc.constant({ do: 'flush' as const }),
     fc.record({ do: fc.constant('open' as const) }),
-    fc.record({ do: fc.constant('close' as const) }),
+    fc.record({ do: fc.constant('close' as const), at: fc.nat(5) }),
     fc.record({ do: fc.constant('step' as const), ms: fc.integer({ min: 1, max: 200 }) }),
   );
   fc.assert(
@@ -572,7 +572,7 @@ test('however much is held, sent and pulled, every span is there once and whole 
         else if (given.do === 'flush') rig.collector.flush();
         else if (given.do === 'open') open.push(recorder.openScope(`o${count++}`) as OpenScope);
         else if (given.do === 'close') {
-          const scope = open.pop();
+          const [scope] = open.splice(given.at % Math.max(1, open.length), 1);
           if (scope !== undefined) recorder.closeScope(scope);
         } else {
           rig.tick(given.ms);

@@ -10,7 +10,7 @@ import { runCount } from '../../../../test/setup/seeds.ts';
 import { BatchBuilder, noneRecorded, type RecordedCounts } from '../collect/batch-builder.ts';
 import { RingDrain } from '../collect/ring-drain.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { Recorder } from '../record/recorder.ts';
+import { type OpenScope, Recorder } from '../record/recorder.ts';
 import { createRing, fixedNames, RingWriter } from '../record/ring.ts';
 
 const header: BatchHeader = {
@@ -127,6 +127,24 @@ describe('spans', () => {
     await result;
     // A reader matches a span's rows by track, start and id: with another id, this would be two spans.
     expect(rig.flush().text()).toEqual(['evaluate 0+0 open', 'evaluate 0+20 close']);
+  });
+
+  test('scopes that close in another order than they opened have their own times', async () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => {
+      const scope = recorder.openScope(name) as OpenScope;
+      rig.tick(10);
+      return scope;
+    }) as [OpenScope, OpenScope, OpenScope];
+    recorder.closeScope(b);
+    rig.tick(10);
+    recorder.record('inner', undefined, () => rig.tick(5));
+    recorder.closeScope(a);
+    rig.tick(10);
+    await turn();
+    recorder.closeScope(c);
+    expect(rig.flush().text()).toEqual(['a 0+45 whole', 'b 10+20 whole', 'c 20+35 whole id 1', 'inner 40+5 whole']);
   });
 
   test('nested sync spans lie inside each other, without ids', () => {

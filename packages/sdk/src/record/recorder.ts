@@ -375,7 +375,8 @@ export class Recorder {
       this.#putEnd(recordKind.asyncEnd, scope.id, 0);
       return;
     }
-    this.#scopes.pop();
+    // A scope may close before those that opened inside of it: they go on as async spans.
+    for (let inner = this.#scopes.pop(); inner !== undefined && inner !== scope; inner = this.#scopes.pop()) this.#leaveStack(inner);
     this.#depth--;
     this.#putEnd(recordKind.end, 0, 0);
   }
@@ -705,20 +706,23 @@ export class Recorder {
 
   /** Ends the turn: open scopes leave the stack, innermost first. */
   readonly #leaveTurn = guarded('leaving a turn', () => {
-    for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) {
-      scope.id = ++this.#lastId;
-      this.#depth--;
-      // Without room the span seems to end here; its own end will find no span, but the cell kept for it.
-      if (!this.#ring.hasRoom(1)) {
-        this.#ring.dropArgument();
-        this.#putEnd(recordKind.end, 0, 0);
-        this.#ring.keep();
-        continue;
-      }
-      this.#ring.put(recordKind.becameAsync, 0, 0, scope.id, 0);
-      this.#ring.publish();
-    }
+    for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) this.#leaveStack(scope);
   });
+
+  /** The innermost open scope becomes an async span. */
+  #leaveStack(scope: OpenScope): void {
+    scope.id = ++this.#lastId;
+    this.#depth--;
+    // Without room the span seems to end here; its own end will find no span, but the cell kept for it.
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropArgument();
+      this.#putEnd(recordKind.end, 0, 0);
+      this.#ring.keep();
+      return;
+    }
+    this.#ring.put(recordKind.becameAsync, 0, 0, scope.id, 0);
+    this.#ring.publish();
+  }
 
   /** The innermost span on the stack returned a promise: it leaves the stack and ends when the promise does. */
   #becomeAsync<T>(name: number, accepted: boolean, context: SpanContext | undefined, result: T): T {
