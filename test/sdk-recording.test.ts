@@ -160,6 +160,21 @@ test('a loop that stops in good order leaves a last batch with every step', asyn
   expect(forward.filter(({ state }) => state !== spanState.open)).toHaveLength(50);
 });
 
+test('a thread that is busy after it has called stop reports no cut', async () => {
+  const { code, stderr } = await run(`
+    const prof = profile({ exitDeadlineMs: 100 }).start();
+    recordFunction('work', () => 1);
+    await sleep(100);
+    // Timers follow, that of the deadline first, and messages of threads after them.
+    await new Promise(setImmediate);
+    const stopped = prof.stop();
+    block(5000);
+    await stopped;
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(readBatches().at(-1)?.header.last).toBe(true);
+});
+
 test('process.exit right after start loses nothing', async () => {
   const program = `
     profile().start();

@@ -18,6 +18,7 @@ import {
   type AttachedThread,
   type ChannelMessage,
   channelName,
+  hasEnded,
   type Session,
   type ShipperStart,
   sessionState,
@@ -29,6 +30,7 @@ const resultsPollMs = 100;
 
 export class ShipperLink {
   readonly #options: ShipperStart['options'];
+  readonly #session: Session;
   readonly #worker: Worker;
   readonly #control: Int32Array;
   readonly #ended: Promise<void>;
@@ -36,6 +38,7 @@ export class ShipperLink {
   /** `failed` is called when the worker cannot go on. */
   constructor(start: ShipperStart, failed: () => void) {
     this.#options = start.options;
+    this.#session = start.session;
     this.#control = new Int32Array(start.session.control);
     this.#worker = startWorker(start);
     this.#ended = new Promise((resolve) => {
@@ -104,7 +107,8 @@ export class ShipperLink {
     clearTimeout(timer);
     const terminated = this.#worker.terminate();
     // A thread that waits for its disk ends when the disk answers: the program goes on.
-    if (end === 'late') this.#reportCut(deadlineMs);
+    // A training thread that was busy until now finds its timer before the worker's message.
+    if (end === 'late' && !hasEnded(this.#session)) this.#reportCut(deadlineMs);
     else await terminated;
   }
 
@@ -115,7 +119,7 @@ export class ShipperLink {
     for (;;) {
       const state = Atomics.load(this.#control, 0);
       const left = end - performance.now();
-      if (state === sessionState.flushed || state === sessionState.error) return;
+      if (hasEnded(this.#session)) return;
       if (left <= 0) break;
       Atomics.wait(this.#control, 0, state, left);
     }
