@@ -22,7 +22,7 @@ import {
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
-import { type BatchSource, type ClockSample, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { type BatchSource, type ClockSample, countBelow, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { type FunctionEvents, functionEvents, KinetoTableSink, kinetoWriter, type RecordingWindow } from '@ranktrace/trace/torch';
 import type { HeldBatch, HeldResults } from '../collect/flight-recorder.ts';
@@ -141,7 +141,10 @@ export class Recording {
   get #window(): RecordingWindow {
     const cycles = this.#cycles;
     const [first, last] = [cycles[0] as HeldResults, cycles.at(-1) as HeldResults];
-    const isWanted = (time: number): boolean => cycles.some(({ since, until }) => time >= since && time < until);
+    const isWanted = (time: number): boolean => {
+      const begun = countBelow(cycles.length, (at) => (cycles[at] as HeldResults).since <= time);
+      return time < (cycles[begun - 1]?.until ?? Number.NEGATIVE_INFINITY);
+    };
     return { since: first.since, until: last.until, steps: this.about.steps, ...(cycles.length > 1 ? { isWanted } : {}) };
   }
 
