@@ -3,6 +3,7 @@
 import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { ProfilerActivity, supportedActivities } from './schedule.ts';
+import { shownValue } from './shown-value.ts';
 
 /** In torch.profiler's form: a list, or a map from activity to the wanted kinds of its events. */
 export type Activities = Iterable<string> | Readonly<Record<string, readonly string[]>>;
@@ -69,10 +70,7 @@ function kindsOf(activities: Activities, source: string): Map<string, readonly s
   );
   for (const [activity, names] of kinds) {
     if (!activityNames.includes(activity)) {
-      throw new SdkError(
-        'bad_option',
-        `Bad ${source}: it must be one or more of ${activityNames.join(', ')}, got ${JSON.stringify(activity)}`,
-      );
+      throw new SdkError('bad_option', `Bad ${source}: it must be one or more of ${activityNames.join(', ')}, got ${shownValue(activity)}`);
     }
     if (names === undefined) continue;
     const allowed: readonly string[] = activity === ProfilerActivity.CPU ? Object.keys(hostKinds) : deviceKinds;
@@ -80,7 +78,7 @@ function kindsOf(activities: Activities, source: string): Map<string, readonly s
     if (wrong === undefined) continue;
     throw new SdkError(
       'bad_option',
-      `Bad ${source}: the kinds of ${activity} must be a list of ${allowed.join(', ')}, got ${JSON.stringify(wrong)}`,
+      `Bad ${source}: the kinds of ${activity} must be a list of ${allowed.join(', ')}, got ${shownValue(wrong)}`,
     );
   }
   return kinds;

@@ -225,6 +225,9 @@ test('every option has a variable, and every variable sets its option', () => {
   expect(structuredClone(resolved)).toEqual(resolved);
 });
 
+const circular: Record<string, unknown> = {};
+circular.self = circular;
+
 test.each<[string, object, Environment, string, RegExp]>([
   ['option', { flushIntervalMs: 5 }, {}, 'bad_option', /^Bad option flushIntervalMs: it must be an integer from 10 to 60000, got 5$/],
   ['variable', {}, { RANKTRACE_FLUSH_INTERVAL_MS: 'fast' }, 'bad_option', /^Bad variable RANKTRACE_FLUSH_INTERVAL_MS: .*, got "fast"$/],
@@ -247,6 +250,22 @@ test.each<[string, object, Environment, string, RegExp]>([
   ],
   ['password in a ws URL', { url: 'ws://u:geheim@head' }, {}, 'bad_option', /^Bad option url: .*option token/],
   ['unknown option', { flushInterval: 5 }, {}, 'bad_option', /^Unknown option flushInterval: it must be one of run, /],
+  ['unknown option beside those for the program', { x: 1 }, {}, 'bad_option', /, phaseRoles, onTraceReady, customTraceIdCallback, tf$/],
+  ['a number for a group', { nats: 5 }, {}, 'bad_option', /^Bad option nats: it must be an object with any of servers, user, .*, got 5$/],
+  ['null for a group', { nats: { tls: null } }, {}, 'bad_option', /^Bad option nats.tls: it must be an object .*ca, cert, key, got null$/],
+  [
+    'a switch for a group',
+    { experimentalConfig: true },
+    {},
+    'bad_option',
+    /^Bad option experimentalConfig: it must be an object with any of traceOnly, fence, got true$/,
+  ],
+  ['no number', { ringBytes: Number.NaN }, {}, 'bad_option', /got NaN$/],
+  ['infinity', { ringBytes: Number.NEGATIVE_INFINITY }, {}, 'bad_option', /got -Infinity$/],
+  ['a BigInt', { ringBytes: 5n }, {}, 'bad_option', /^Bad option ringBytes: .*, got 5n$/],
+  ['a BigInt in a list', { activities: [5n] }, {}, 'bad_option', /^Bad option activities: .*, got 5n$/],
+  ['a value that refers to itself', { directory: circular }, {}, 'bad_option', /^Bad option directory: .*, got an object$/],
+  ['a group that refers to itself', { nats: circular }, {}, 'bad_option', /^Unknown option nats.self: /],
   ['unknown nested option', { nats: { password: 'x' } }, {}, 'bad_option', /^Unknown option nats\.password/],
   ['seed', { nats: { nkey: 'geheim' } }, {}, 'bad_option', /got text of 6 characters$/],
   [
@@ -263,6 +282,8 @@ test('no error shows a secret', () => {
     [{ token: 'geheim\n' }, {}],
     [{}, { RANKTRACE_NATS_PASS: 'geheim\u0007' }],
     [{ nats: { servers: ['http://a:geheim@h'] } }, {}],
+    [{ nats: ['nats://a:geheim@h'] }, {}],
+    [{ nats: 'geheim' }, {}],
   ];
   for (const [options, environment] of bad) {
     expect(() => resolveOptions(options as ProfileOptions, environment, now)).toThrow(SdkError);

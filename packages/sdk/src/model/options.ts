@@ -15,6 +15,7 @@ import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts
 import { limits } from './limits.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { parseSchedule, type Schedule, type ScheduleArguments } from './schedule.ts';
+import { shownValue } from './shown-value.ts';
 import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
 
 /** How to reach a NATS server. Files are paths; every part has a `RANKTRACE_NATS_*` variable. */
@@ -332,6 +333,9 @@ const rules = {
 
 type OptionName = keyof typeof rules;
 
+/** Options without a variable, which stay in the training thread (`ProfileCallbacks`). */
+const programOptions = ['onTraceReady', 'customTraceIdCallback', 'tf'] as const;
+
 /** Each option with the variable that sets it, as README and docs list them. */
 export const optionVariables: Readonly<Record<OptionName, string>> = Object.fromEntries(
   Object.entries(rules).map(([name, rule]) => [name, rule.variable]),
@@ -487,7 +491,7 @@ function check(rule: Rule, { value, source }: Choice): unknown {
   const parsed = rule.schema.safeParse(value);
   if (parsed.success) return parsed.data;
   // A URL may carry a password, too.
-  const shown = rule.secret || rule === rules.url || rule === rules['nats.servers'] ? hidden(value) : JSON.stringify(value);
+  const shown = rule.secret || rule === rules.url || rule === rules['nats.servers'] ? hidden(value) : shownValue(value);
   throw new SdkError('bad_option', `Bad ${source}: it must be ${rule.wanted}, got ${shown}`);
 }
 
@@ -497,19 +501,42 @@ function hidden(value: unknown): string {
   return text.includes('://') ? JSON.stringify(text.replaceAll(/\/\/[^/@,]*@/g, '//…@')) : `text of ${text.length} characters`;
 }
 
-/** Options that are groups of options. */
-const nestedOptions: ReadonlySet<string> = new Set(['nats', 'experimentalConfig']);
+/** A value where a group of options was wanted: text may be a URL with a password. */
+const plain = (value: unknown): string => (typeof value === 'string' || Array.isArray(value) ? hidden(value) : shownValue(value));
 
-function refuseUnknown(options: ProfileOptions): void {
-  const leaves = (part: object, prefix: string): string[] =>
-    Object.entries(part).flatMap(([key, value]) => {
-      const nested = (prefix !== '' || nestedOptions.has(key)) && typeof value === 'object' && value !== null && !Array.isArray(value);
-      return nested ? leaves(value, `${prefix}${key}.`) : [`${prefix}${key}`];
-    });
-  for (const name of leaves(options, '')) {
-    if (!(name in rules) && at(options, name) !== undefined) {
-      throw new SdkError('bad_option', `Unknown option ${name}: it must be one of ${Object.keys(rules).join(', ')}`);
+/** Members of a group of options, such as `nats`; empty for any other name. */
+const membersOf = (name: string): readonly string[] =>
+  Object.keys(rules).flatMap((rule) => (rule.startsWith(`${name}.`) ? rule.slice(name.length + 1) : []));
+
+/** JavaScript callers may pass anything. Throws SdkError `bad_option` for what is no object of options. */
+export function checkOptions(options: unknown): void {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
+  throw new SdkError(
+    'bad_option',
+    `Bad options of a profile: they must be an object such as { run: "night-42" }, got ${shownValue(options)}`,
+  );
+}
+
+/** Throws SdkError `bad_option` for a callback that is none. `name`: the option. */
+export function checkCallback(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'function')
+    throw new SdkError('bad_option', `Bad option ${name}: it must be a function, got ${shownValue(value)}`);
+}
+
+function refuseUnknown(options: object, prefix = ''): void {
+  for (const [key, value] of Object.entries(options)) {
+    const name = `${prefix}${key}`;
+    if (value === undefined || name in rules) continue;
+    const members = membersOf(name);
+    if (members.length === 0) {
+      const known = [...Object.keys(rules), ...programOptions].join(', ');
+      throw new SdkError('bad_option', `Unknown option ${name}: it must be one of ${known}`);
     }
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      const wanted = `an object with any of ${members.join(', ')}`;
+      throw new SdkError('bad_option', `Bad option ${name}: it must be ${wanted}, got ${plain(value)}`);
+    }
+    refuseUnknown(value, `${name}.`);
   }
 }
 

@@ -14,7 +14,7 @@ import { type BroadcastChannel, isMainThread, setEnvironmentData, threadId } fro
 import { detail } from '../model/detail.ts';
 import { SdkError } from '../model/errors.ts';
 import { newIncarnation } from '../model/incarnation.ts';
-import { type ProfileOptions, type ResolvedOptions, resolveOptions } from '../model/options.ts';
+import { checkCallback, type ProfileOptions, type ResolvedOptions, resolveOptions } from '../model/options.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, type Schedule, schedule } from '../model/schedule.ts';
 import { onProcessEnd } from '../process/process-exit.ts';
@@ -382,6 +382,8 @@ export class ProcessProfile implements Profile {
   /** The schedule, and the program's call at the end of each of its cycles. Throws SdkError `bad_option`. */
   #plan({ schedule: args, tensorboardDirectory }: ResolvedOptions): Plan {
     const { schedule: given, onTraceReady } = this.#options;
+    checkCallback('onTraceReady', onTraceReady);
+    checkCallback('customTraceIdCallback', this.#traceIdCallback);
     return {
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
       ready: onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory)),

@@ -140,6 +140,15 @@ describe('a schedule', () => {
     expect(names(prof)).toEqual(['work 0', 'inner']);
   });
 
+  test.each<[unknown, RegExp]>([
+    [{ onTraceReady: 5 }, /^bad_option: Bad option onTraceReady: it must be a function, got 5$/],
+    [{ customTraceIdCallback: 'a' }, /^bad_option: Bad option customTraceIdCallback: it must be a function, got "a"$/],
+    [null, /^bad_option: Bad options of a profile: they must be an object such as .*, got null$/],
+    ['night-42', /^bad_option: Bad options of a profile: .*, got text of 8 characters$/],
+  ])('%o refuses the start', (options, message) => {
+    expect(refused(() => profile(options as never).start())).toMatch(message);
+  });
+
   test('without results says why there are none', async () => {
     const why = (prof: Profile): string => refused(() => prof.events()).replace('no_results: Cannot give events: ', '');
     expect(why(profile())).toBe('the profile has not started');

@@ -7,7 +7,7 @@
 // Invariants: `start` may throw (an option is wrong, another profile runs); after it only methods that return results or write files throw
 // errors of their own, whatever happens to the shipper. Before `start` and after `stop` every method just runs the function it is given.
 
-import type { ProfileOptions } from '../model/options.ts';
+import { checkOptions, type ProfileOptions } from '../model/options.ts';
 import type { ProfilerAction } from '../model/schedule.ts';
 import type { Args } from '../record/arguments.ts';
 import type { CollectiveAbout } from '../record/recorder.ts';
@@ -95,7 +95,8 @@ export interface Profile extends AsyncDisposable, Disposable {
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T;
 }
 
-/** Makes a profile without starting it. Omitted options come from the environment (options.ts). */
+/** Makes a profile without starting it. Omitted options come from the environment (options.ts). Throws SdkError `bad_option` for no object. */
 export function profile(options: ProfileOptions & ProfileCallbacks = {}): Profile {
+  checkOptions(options);
   return new ProcessProfile(options);
 }

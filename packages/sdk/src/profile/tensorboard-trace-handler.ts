@@ -10,6 +10,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { SdkError } from '../model/errors.ts';
+import { shownValue } from '../model/shown-value.ts';
 
 export interface TensorboardTraceOptions {
   /** Distinct for every worker; default `HOST_PID`, which the plugin shows as node and process. Not a path: it begins a file's name. */
@@ -38,10 +39,10 @@ export function tensorboardTraceHandler(dirName: string, second?: string | Tenso
   // As in torch, an empty name counts as missing.
   const workerName = given.workerName || `${hostname()}_${process.pid}`;
   if (typeof dirName !== 'string' || dirName === '' || dirName.includes('\0')) {
-    throw new SdkError('bad_option', `Bad dirName of tensorboardTraceHandler: it must be a path, got ${JSON.stringify(dirName)}`);
+    throw new SdkError('bad_option', `Bad dirName of tensorboardTraceHandler: it must be a path, got ${shownValue(dirName)}`);
   }
   if (typeof workerName !== 'string' || /[/\\\0]/.test(workerName)) {
-    const shown = JSON.stringify(workerName);
+    const shown = shownValue(workerName);
     throw new SdkError(
       'bad_option',
       `Bad workerName of tensorboardTraceHandler: it must be a file name's beginning, no path, got ${shown}`,
