@@ -19,7 +19,9 @@ const platform = `${process.platform}-${process.arch}`;
 
 /** Why there is no library, and the remedy. */
 export const missingLibrary: string = `the library that records kernels is missing: ${
-  process.platform === 'linux' ? `npm i @ranktrace/gpu-${platform}, or a build with a C compiler` : 'it is for Linux alone'
+  process.platform === 'linux'
+    ? `a build with a C compiler makes it, and npm run release packs it as @ranktrace/gpu-${platform} (docs/gpu.md)`
+    : 'it is for Linux alone'
 }`;
 
 /** Path of a library for this platform: of the package with prebuilt ones, if it is installed, or built here. Undefined where there is none. */

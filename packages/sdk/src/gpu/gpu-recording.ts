@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type GpuLibrary, GpuRows, loadGpuLibrary, RingReader } from '@ranktrace/gpu';
 import type { DeviceProgress } from '../collect/device-steps.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
+import { ProfilerActivity, supportedActivities } from '../model/schedule.ts';
 import { reasonOf } from '../process/guarded.ts';
 import { type EventTarget, GpuEvents } from './gpu-events.ts';
 
@@ -136,7 +137,7 @@ export class GpuRecording {
     const { incarnation, spoolFolder, epochNs } = this.#parts;
     const library = loadGpuLibrary();
     if ('missing' in library) {
-      this.#end(library.missing);
+      this.#end(supportedActivities().has(ProfilerActivity.CUDA) ? library.missing : 'this host shows no NVIDIA GPU');
       return;
     }
     // CUDA's driver may have loaded it before.

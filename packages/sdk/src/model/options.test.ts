@@ -5,6 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { optionVariables, type ProfileOptions, resolveOptions } from './options.ts';
+import { supportedActivities } from './schedule.ts';
 
 type Environment = Record<string, string>;
 const now = new Date('2026-11-21T07:49:43.123Z');
@@ -97,6 +98,13 @@ test.each<[string, string]>([
 ])('the scheme of %s chooses %s', (url, transport) => {
   check({ url }, {}, { url, transport });
   check({}, { RANKTRACE_URL: url }, { url, transport });
+});
+
+test('a rank that can record nothing but its steps says so', () => {
+  const notices = (activities: string[]) => resolveOptions({ activities }, {}, now).notices;
+  expect(notices(['cpu', 'cuda'])).toEqual([]);
+  const line = 'option activities leaves out cpu, and this host shows no NVIDIA GPU: only steps are recorded';
+  expect(notices(['cuda'])).toEqual(supportedActivities().has('cuda') ? [] : [line]);
 });
 
 test('a NATS URL gives its credentials away and is clean afterwards', () => {

@@ -14,7 +14,7 @@ import { SdkError } from './errors.ts';
 import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts';
 import { limits } from './limits.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { parseSchedule, type Schedule, type ScheduleArguments } from './schedule.ts';
+import { ProfilerActivity, parseSchedule, type Schedule, type ScheduleArguments, supportedActivities } from './schedule.ts';
 import { shownValue } from './shown-value.ts';
 import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
 
@@ -415,6 +415,10 @@ export function resolveOptions(
   const traceOnly = read('experimentalConfig.traceOnly', false);
   if (traceOnly && flags.withStack !== false) notices.push('experimentalConfig.traceOnly is off: withStack needs results in the process');
 
+  const wanted = detailOf(read<Activities | undefined>('activities', undefined), flags, choose('activities')?.source ?? '');
+  if (wanted.detail === 0 && !supportedActivities().has(ProfilerActivity.CUDA))
+    notices.push(`${choose('activities')?.source} leaves out cpu, and this host shows no NVIDIA GPU: only steps are recorded`);
+
   return {
     ...{ run, isRunNamed: named !== undefined, rank, worldSize, localRank },
     transport,
@@ -437,7 +441,7 @@ export function resolveOptions(
       tls: { ca: file('nats.tls.ca'), cert: file('nats.tls.cert'), key: file('nats.tls.key') },
     },
     schedule: scheduleOf(choose('schedule')),
-    ...detailOf(read<Activities | undefined>('activities', undefined), flags, choose('activities')?.source ?? ''),
+    ...wanted,
     ...flags,
     accEvents: read('accEvents', false),
     tensorboardDirectory: read<string | undefined>('tensorboardDirectory', undefined),
@@ -511,10 +515,7 @@ const membersOf = (name: string): readonly string[] =>
 /** JavaScript callers may pass anything. Throws SdkError `bad_option` for what is no object of options. */
 export function checkOptions(options: unknown): void {
   if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
-  throw new SdkError(
-    'bad_option',
-    `Bad options of a profile: they must be an object such as { run: "night-42" }, got ${shownValue(options)}`,
-  );
+  throw new SdkError('bad_option', `Bad options of a profile: they must be an object such as { run: "night-42" }, got ${plain(options)}`);
 }
 
 /** Throws SdkError `bad_option` for a callback that is none. `name`: the option. */
