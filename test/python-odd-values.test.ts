@@ -31,7 +31,7 @@ test('a rank that passes odd values raises nothing and loses nothing but these',
   expect(findings).toEqual([
     `rank 0: ${dropped} events dropped because the ring or another bound was full, or a value was of the wrong type`,
     // The dictionary that raises, of a span and of an instant.
-    'rank 0: 2 arguments cut by a limit',
+    'rank 0: 2 arguments cut by a limit, or left out for an invalid value',
   ]);
   expect(events.filter(({ name }) => name === 'forward')).toHaveLength(3);
   expect(events.filter(({ name }) => name === '(Raises)').length).toBeGreaterThan(3);

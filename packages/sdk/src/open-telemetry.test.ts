@@ -141,7 +141,7 @@ test('attributes beyond 64 are dropped and counted', async () => {
   span.end();
   const { named, findings } = await stopAndRead();
   expect(Object.keys(named('work').arguments)).toHaveLength(64);
-  expect(findings).toEqual(['rank 0: 6 arguments cut by a limit']);
+  expect(findings).toEqual(['rank 0: 6 arguments cut by a limit, or left out for an invalid value']);
 });
 
 test('an error is the status of a call, and an argument of both', async () => {

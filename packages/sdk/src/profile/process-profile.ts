@@ -207,6 +207,7 @@ export class ProcessProfile implements Profile {
     const running = this.#running;
     if (running === undefined) return;
     try {
+      if (typeof activities === 'string') throw new TypeError('text is no list');
       for (const activity of activities) {
         if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
         else if (activity === ProfilerActivity.CUDA) running.link.toggleDevices(enable);

@@ -248,7 +248,7 @@ describe('without a schedule', () => {
     expect(names(prof)).toEqual(['work 0', 'inner']);
     expect(warnings).toEqual([
       'toggleCollectionDynamic leaves out "cpux": it is no activity',
-      ...['c', 'p', 'u'].map((letter) => `toggleCollectionDynamic leaves out "${letter}": it is no activity`),
+      'toggleCollectionDynamic takes a list of activities, such as [ProfilerActivity.CUDA]',
       'toggleCollectionDynamic takes a list of activities, such as [ProfilerActivity.CUDA]',
     ]);
   });

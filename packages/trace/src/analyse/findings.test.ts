@@ -41,7 +41,7 @@ describe('findings', () => {
         'data_loss [1] rank 1: 1 batches missing in its sequence',
         'data_loss [1] rank 1: 2 events dropped because the ring or another bound was full, or a value was of the wrong type',
         'data_loss [1] rank 1: 3 batches dropped because the spool or its disk was full, or they were refused',
-        'data_loss [1] rank 1: 4 arguments cut by a limit',
+        'data_loss [1] rank 1: 4 arguments cut by a limit, or left out for an invalid value',
         'data_loss [1] rank 1: 5 times a name found no room among 65536 others: a stand-in is in its place',
         'data_loss [1] rank 1: 6 events later than their watermark',
       ],

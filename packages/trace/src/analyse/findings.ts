@@ -81,7 +81,11 @@ export function findCompleteness(
         'batches dropped because the spool or its disk was full, or they were refused',
         'the notices of the rank say which: raise spoolBytesMax, make room on that disk, or mend what is refused',
       ],
-      [dropped.arguments, 'arguments cut by a limit', 'use fewer or shorter ones'],
+      [
+        dropped.arguments,
+        'arguments cut by a limit, or left out for an invalid value',
+        'use fewer or shorter ones, of the types in docs/data-loss.md',
+      ],
       [
         dropped.names,
         'times a name found no room among 65536 others: a stand-in is in its place',
