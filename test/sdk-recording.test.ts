@@ -361,14 +361,15 @@ test('a program of CommonJS records, too', () => {
   expect(names(readBatches())).toContain('work');
 });
 
-test('Deno is refused in one line', () => {
+test.each(['Deno', 'Bun'])('%s is refused in one line', (runtime) => {
   const program = `
     import { profile } from '@ranktrace/sdk';
-    Object.defineProperty(process, 'versions', { value: { ...process.versions, deno: '2.9.6' } });
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, ${runtime.toLowerCase()}: '2.9.6' } });
     try { profile({ directory: '${directory}' }).start(); } catch (error) { console.log(error.name, error.code, error.message); }`;
   const { stdout, stderr } = evaluate(program, ['--input-type=module']);
   expect(stderr).toBe('');
-  expect(stdout).toMatch(/^SdkError runtime_unsupported Cannot start the profile: .*Deno.*; run the program with Node 20.19 or later\n$/);
+  expect(stdout).toMatch(/^SdkError runtime_unsupported Cannot start the profile: .*; run the program with Node 20.19 or later\n$/);
+  expect(stdout).toContain(`in ${runtime} each `);
 });
 
 test('where no worker thread may be started, `start` says so in one line, and the program can go on', async () => {

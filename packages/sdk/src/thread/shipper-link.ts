@@ -143,11 +143,9 @@ export class ShipperLink {
  * signal-watch.ts. Throws SdkError.
  */
 function startWorker(start: ShipperStart): Worker {
-  // Deno's `process.hrtime` starts anew in each thread.
-  if (process.versions.deno !== undefined) {
-    const why = 'its threads need one clock, and in Deno each has its own';
+  const why = noCommonClock();
+  if (why !== undefined)
     throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
-  }
   if (start.options.kernels) announceLibrary();
   const url = workerUrl();
   const about = { workerData: start, name: 'ranktrace-shipper' };
@@ -165,6 +163,13 @@ function startWorker(start: ShipperStart): Worker {
       );
     }
   }
+}
+
+/** Why times of threads or ranks cannot be compared: `process.hrtime` of other runtimes starts anew in each thread or process. */
+function noCommonClock(): string | undefined {
+  if (process.versions.deno !== undefined) return 'its threads need one clock, and in Deno each has its own';
+  if (process.versions.bun !== undefined) return 'ranks of a host need one clock, and in Bun each process has its own';
+  return undefined;
 }
 
 const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(1e6 * ms));
