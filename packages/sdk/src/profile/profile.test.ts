@@ -160,6 +160,14 @@ describe('a schedule', () => {
     expect(why(prof)).toMatch(/^the next active steps have begun, which clears the results of the last ones; /);
   });
 
+  test('has no step for one that stop cuts short, but its spans', async () => {
+    const prof = start({ schedule: schedule({ wait: 1, warmup: 0, active: 5 }) });
+    train(prof, 0, 2);
+    recordFunction('work 2', () => {});
+    await prof.stop();
+    expect(names(prof)).toEqual(['ProfilerStep*', 'work 1', 'inner', 'work 2']);
+  });
+
   test('that ends before its active steps says so', async () => {
     const prof = start({ schedule: schedule({ wait: 9, warmup: 1, active: 1 }) });
     train(prof, 0, 2);
