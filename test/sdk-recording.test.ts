@@ -198,6 +198,24 @@ test('an uncaught exception ends the process as always, with what was recorded',
   expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(['Error: mine']);
 });
 
+test('no span stays open after a stack overflow that the program catches', async () => {
+  const { code, stdout } = await run(`
+    const prof = profile().start();
+    const deep = () => recordFunction('deep', deep);
+    for (let round = 0; round < 10; round++) {
+      try { deep(); } catch (error) { say(error.name); }
+      recordFunction('after', () => recordFunction('inside', () => 1));
+      prof.step();
+    }
+    await prof.stop();
+    for (const { name, cpuParent } of prof.events()) if (name !== 'deep') say(name + ' in ' + cpuParent?.name);
+  `);
+  expect(code).toBe(0);
+  const lines = stdout.split('\n');
+  const count = (line: string): number => lines.filter((other) => other === line).length;
+  expect([count('RangeError'), count('after in undefined'), count('inside in after')]).toEqual([10, 10, 10]);
+});
+
 test('an exception that the program handles itself is no failure', async () => {
   const { code } = await run(`
     process.on('uncaughtException', () => {});

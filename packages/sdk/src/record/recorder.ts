@@ -129,6 +129,8 @@ export class Recorder {
   #contextUsed = false;
   /** Open spans of this turn that lie on the stack, above the innermost context. */
   #depth = 0;
+  /** Spans on the stack that an error ended, and whose ends are not written yet. */
+  #owed = 0;
   readonly #firstStep: number;
   #step: number;
   /** Begins, and ends, until the next one is measured. */
@@ -568,6 +570,7 @@ export class Recorder {
   }
 
   #putStep(number: number): void {
+    if (this.#owed > 0) this.#endOwed();
     const time = this.#now();
     if (this.#ring.hasRoomForStep()) {
       this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
@@ -664,7 +667,11 @@ export class Recorder {
     try {
       result = fn();
     } catch (error) {
-      if (accepted) this.end();
+      if (accepted) {
+        this.#depth--;
+        this.#owed++;
+        this.#endOwed();
+      }
       throw error;
     }
     if (isThenable(result)) return this.#becomeAsync(name, accepted, undefined, result);
@@ -690,8 +697,12 @@ export class Recorder {
       result = this.#context.run(context, fn);
     } catch (error) {
       this.#depth = depth;
-      if (accepted) this.#finish(id, failed);
       if (!decided) context.id = outerId;
+      if (accepted && decided) this.#finish(id, failed);
+      else if (accepted) {
+        this.#owed++;
+        this.#endOwed();
+      }
       throw error;
     }
     this.#depth = depth;
@@ -761,6 +772,17 @@ export class Recorder {
     ) as T;
   }
 
+  /**
+   * Ends the innermost spans that an error has left. Where the stack overflowed there may be no room for this call either: then a caller further
+   * out ends them, or the next step.
+   */
+  #endOwed(): void {
+    while (this.#owed > 0) {
+      this.#ring.endFailed(this.#now());
+      this.#owed--;
+    }
+  }
+
   #finish(id: number, status: number): void {
     if (id === undecided) this.#putEnd(recordKind.end, 0, status);
     else this.#putEnd(recordKind.asyncEnd, id, status);
@@ -785,7 +807,7 @@ export class Recorder {
     ring.keep();
     ring.put(kind | (extra << 8), name, time ?? this.#now(), id, parent);
     if (more !== undefined) ring.putBytes(more, more.length);
-    this.#putArguments(args);
+    if (args !== undefined) this.#putArguments(args);
     ring.publish();
     return true;
   }

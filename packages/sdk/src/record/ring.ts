@@ -207,6 +207,16 @@ export class RingWriter {
     Atomics.store(this.#header, word.write, this.#staged);
   }
 
+  /** The same for a span that an error ended. Calls nothing of ours: where the stack overflows, it does all or nothing. */
+  endFailed(time: number): void {
+    const cell = this.#staged & this.#mask;
+    this.#ints[cell << 3] = recordKind.end | (1 << 8);
+    this.#floats[(cell << 2) + 1] = time;
+    this.#kept--;
+    this.#staged = (this.#staged + 1) | 0;
+    Atomics.store(this.#header, word.write, this.#staged);
+  }
+
   /** The same for an op (`recordKind.opEnd`). */
   endOp(time: number, signature: number, stackAndModule: number, sequence: number, allocated: number): void {
     this.#kept--;
