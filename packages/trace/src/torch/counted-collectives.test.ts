@@ -53,6 +53,18 @@ describe.each(Array.from({ length: seeds }, (_, seed) => seed + 40))('the count 
     expect(errorsAgainst({ events: asWritten, processes: own.processes }, merged)).toEqual(Array(ranks).fill(0));
   });
 
+  it('is not believed of a file that ends some steps earlier, and moves no clock', () => {
+    const stranger = Math.floor(random.uniform() * ranks);
+    for (const steps of [5, 4, 2]) {
+      const shorter = gpuJob({ seed, ranks, steps }).files[stranger]?.text as string;
+      const texts = textsOf(seed, ranks).map((text, rank) => (rank === stranger ? shorter : text));
+      expect(apart(texts)).toContain(stranger);
+      const [merged, own] = [alignedJob(texts), mergedOnOwnClocks(sourcesOfKineto(texts.map(tableOfKineto)))];
+      const asWritten = own.events.map(({ rank, kind, start, length }) => ({ rank, kind, key: '', start, end: start + length }));
+      expect(Math.max(...errorsAgainst({ events: asWritten, processes: own.processes }, merged))).toBeLessThan(2_000_000);
+    }
+  });
+
   it('is not believed of the one file that lacks some kernels in the middle', () => {
     const stranger = Math.floor(random.uniform() * ranks);
     const texts = textsOf(seed, ranks).map((text, rank) => (rank === stranger ? without(text, (place) => place % 7 === 3) : text));

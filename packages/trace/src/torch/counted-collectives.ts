@@ -7,13 +7,15 @@
 //   rank 2   a ─────────────── d │     b and c are missing: the second from the end is a, its pair is c
 //
 // So a count is trusted if one offset fits all pairs of two files and either there are many pairs, or the offset is plausible for two hosts'
-// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others.
+// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others. Where files end with
+// different steps, their ends are different moments, and what fits is another step's collectives, unless steps of one number fit with them.
 //
 // Invariant: a distrusted collective stays a span of its rank and is reported; it moves no clock.
 
 import { isBarrierLike, nanosPerMs, pairOf } from '@ranktrace/protocol';
 import { isCounted } from '../match/collective-number.ts';
 import { limits } from '../model/limits.ts';
+import { median } from '../model/robust.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';
 
 /** One process and its windows. */
@@ -40,6 +42,8 @@ const timesOffNs = 50_000;
 const driftMax = 200e-6;
 /** Times before this, ns since 1970 (1980), are on an axis of their own, not a wall clock's. */
 const wallClockFrom = 315_532_800_000_000_000n;
+/** Where files end with different steps: how far apart steps of one number may begin, as a share of a step. */
+const stepsApartMax = 0.5;
 /** How many files of a group are tried as the base to compare with; the best one is taken. */
 const basesTried = 4;
 
@@ -109,12 +113,21 @@ function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, Reado
   return groups;
 }
 
+/** Steps of all files of a process, by number: ns after its epoch. */
+interface StepsOfFile {
+  readonly starts: ReadonlyMap<number, { readonly start: number; readonly length: number }>;
+  readonly size: number;
+  /** The number of the last one. */
+  readonly last: number | undefined;
+}
+
 class Judge {
   readonly #processes: readonly CountedProcess[];
   /** By process: its offset to the process `root`, narrowed by the first group that trusted it. */
   readonly #known = new Map<number, Fitting & { readonly root: number }>();
 
   readonly #strangers = new Set<number>();
+  readonly #steps = new Map<number, StepsOfFile>();
 
   constructor(processes: readonly CountedProcess[]) {
     this.#processes = processes;
@@ -168,12 +181,50 @@ class Judge {
     }
     if (pairs === 0) return { least, most };
     const slack = timesOffNs + driftMax * (until - from);
-    if (least - slack > most) return undefined;
+    if (least - slack > most || this.#areStepsApart(base.process, other.process, least - slack, most + slack)) return undefined;
     const [known, theirs] = [this.#known.get(base.process), this.#known.get(other.process)];
     if (known !== undefined && theirs !== undefined && known.root === theirs.root)
       return Math.max(least, theirs.least - known.most) - slack <= Math.min(most, theirs.most - known.least) ? { least, most } : undefined;
     const haveWallClocks = one.epoch >= wallClockFrom && two.epoch >= wallClockFrom;
     const isNear = !haveWallClocks || (least <= wallClocksApartNs && most >= -wallClocksApartNs);
     return isNear || pairs >= pairsSure ? { least, most } : undefined;
+  }
+
+  /** Whether two files end with different steps, and no offset from `least` to `most` lays steps of one number upon each other. */
+  #areStepsApart(one: number, two: number, least: number, most: number): boolean {
+    const [mine, theirs] = [this.#stepsOf(one), this.#stepsOf(two)];
+    if (mine.size === 0 || theirs.size === 0 || mine.last === theirs.last) return false;
+    const apart = Number((this.#processes[two] as CountedProcess).epoch - (this.#processes[one] as CountedProcess).epoch);
+    const offsets: number[] = [];
+    const lengths: number[] = [];
+    for (const [step, { start, length }] of mine.starts) {
+      const same = theirs.starts.get(step);
+      if (same === undefined) continue;
+      offsets.push(start - (same.start + apart));
+      lengths.push(length);
+    }
+    if (offsets.length === 0) return false;
+    const [offset, far] = [median(offsets), stepsApartMax * median(lengths)];
+    return least > offset + far || most < offset - far;
+  }
+
+  #stepsOf(process: number): StepsOfFile {
+    const known = this.#steps.get(process);
+    if (known !== undefined) return known;
+    const starts = new Map<number, { readonly start: number; readonly length: number }>();
+    for (const { window, shift } of (this.#processes[process] as CountedProcess).windows) {
+      const { steps, table } = window;
+      for (let row = 0; row < steps.steps.length; row++) {
+        const event = steps.steps.columns.event[row] as number;
+        const { start, duration } = table.events.columns;
+        starts.set(steps.steps.columns.number[row] as number, {
+          start: (start[event] as number) + shift,
+          length: duration[event] as number,
+        });
+      }
+    }
+    const of = { starts, size: starts.size, last: [...starts.keys()].at(-1) };
+    this.#steps.set(process, of);
+    return of;
   }
 }
