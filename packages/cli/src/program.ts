@@ -273,9 +273,9 @@ With --json: verdict, findings (kind, ranks, phase, costMsPerAffectedStep, affec
 and shareOfStep of all of these, evidence, alerts) and blame (breakdown per rank, whose parts add up to the step;
 frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of blame have steps (first, last), and
 verdictSteps are those of the verdict. Moments (at, since) count from the first step, as on the page and for export --from;
-with --json they are ns of the trace, in which the first step begins at firstStepNs. A collective that torch did not number has sequence null, and its place: fromEnd
-(1: the last of its file) or beforeCut (1: the last before the moment that ranks agreed to count from), and window (0: the
-rank's last file).`,
+with --json they are ns of the trace, in which the first step begins at firstStepNs. A collective that torch did not
+number has sequence null, and its place: fromEnd (1: the last of its file) or beforeCut (1: the last before the moment
+that ranks agreed to count from), and window (0: the rank's last file).`,
     )
     .addHelpText(
       'after',

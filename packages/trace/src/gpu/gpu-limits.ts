@@ -3,7 +3,7 @@
 export const gpuLimits = {
   /** Parts of collectives on devices that blame keeps, about 200 bytes each; further ones count as communication with unknown ranks. */
   gpuBlameCollectivesMax: 1_048_576,
-  /** The last steps that blame of devices judges. */
+  /** The last steps that blame of devices judges together; the earlier ones in windows. */
   gpuBlameStepsMax: 256,
   /** Laps of steps that blame of devices judges, where their numbers go back: the last ones. */
   gpuBlameLapsMax: 64,
