@@ -170,6 +170,33 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
   });
 });
 
+test('a slow-down of all ranks alike names none of them at any time', async () => {
+  using directory = temporaryDirectory();
+  await using service = new Service(directory.path);
+  const random = new Random(5, 'all alike');
+  let start = 0;
+  for (let step = 0; step < 700; step++) {
+    const forward = [0, 1, 2, 3].map(() => Math.round((step < 400 ? 40 : 42.5) * (1 + 0.02 * (random.uniform() - 0.5)) * 1e6));
+    const length = Math.max(...forward) + 2e6;
+    service.nowMs += length / 1e6;
+    for (const [rank, own] of forward.entries()) {
+      const tables = createEventTables();
+      tables.steps.append({ start, length, track: 1, step, overhead: 0 });
+      tables.phases.append({ step, name: 1, length: own, calls: 1 });
+      tables.phases.append({ step, name: 2, length: length - own, calls: 1 });
+      const header = makeHeader({ run: 'alike', rank, worldSize: 4, sequence: step, watermark: rankTime(start + length) });
+      service.take({ header, strings: ['', 'forward', 'all_reduce'], tables });
+    }
+    start += length;
+    await service.alerts.settled();
+  }
+  expect(service.states).toContain('step_time firing');
+  for (const { cause, ranks, summary } of service.reported) {
+    expect({ kind: cause?.kind, ranks }).toEqual({ kind: 'cluster_wide', ranks: [] });
+    expect(summary).toMatch(/; cluster wide, in forward$/);
+  }
+});
+
 test.each([
   ['the steps go on', slowFrom],
   ['the steps count from 0 again', 0],

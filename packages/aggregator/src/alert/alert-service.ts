@@ -266,19 +266,16 @@ export class AlertService implements AsyncDisposable {
     const { link, capture, onsetAt } = known;
     const cause = await this.#refined(alerts, alert, known.cause);
     const reported: Alert = { ...said, summary: withCause(alert, cause), onsetAt: onsetAt ?? said.onsetAt, cause, link, capture };
-    this.#report(alerts, {
-      ...reported,
-      ranks: reported.cause === null || reported.ranks.length > 0 ? reported.ranks : reported.cause.ranks,
-    });
+    this.#report(alerts, { ...reported, ranks: ranksOf(said.ranks, cause) });
   }
 
-  /** The cause of an incident that continues; searched again if its ranks were known too late for the first search. */
+  /** The cause of an incident that continues; searched again if the series of single ranks now point to others than the first search did. */
   async #refined(alerts: RunAlerts, alert: EngineAlert, known: Alert['cause']): Promise<Alert['cause']> {
-    if (alert.hint?.stated !== undefined) return withHosts(causeOfHint(alert), known);
-    const isLater = alert.state === 'firing' && (alert.hint?.ranks.length ?? 0) > 0 && (known?.ranks.length ?? 0) === 0;
-    if (!isLater) return known ?? causeOfHint(alert);
-    const { cause } = await this.#explained(alerts, alert);
-    return cause !== null && cause.ranks.length > 0 ? cause : causeOfHint(alert);
+    const { hint } = alert;
+    if (hint?.stated !== undefined) return withHosts(causeOfHint(alert), known);
+    const isNamed = (known?.ranks.length ?? 0) > 0;
+    const isLater = alert.state === 'firing' && (isNamed ? hint?.isOfAll === true : (hint?.ranks.length ?? 0) > 0);
+    return isLater ? (await this.#explained(alerts, alert)).cause : (known ?? causeOfHint(alert));
   }
 
   async #reportNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {
@@ -292,7 +289,7 @@ export class AlertService implements AsyncDisposable {
       summary: withCause(alert, cause),
       onsetAt: place?.onsetAt ?? said.onsetAt,
       cause,
-      ranks: said.ranks.length > 0 ? said.ranks : [...(cause?.ranks ?? [])],
+      ranks: ranksOf(said.ranks, cause),
       link: this.#link(alerts.run, place),
       capture: wantsCapture ? pending : null,
     };
@@ -404,6 +401,10 @@ const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['ca
 
 /** Updates the cause when more ranks stop. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
+
+/** The ranks of an alert: none where the cause is of all of them. */
+const ranksOf = (said: readonly number[], cause: Alert['cause']): number[] =>
+  cause?.kind !== 'cluster_wide' && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
 
 /** Limit of `alertSchema`. */
 const summaryCharsMax = 1024;

@@ -21,7 +21,8 @@ class Watched {
   #nowMs = Date.UTC(2026, 0, 5, 12);
   #step = 0;
 
-  step(ranks: Step): void {
+  /** `isByBatch`: judges after each rank's batch, so that the first step is judged with the first rank alone. */
+  step(ranks: Step, isByBatch = false): void {
     const lengths = ranks.map(({ data, forward, allReduce }) => data + forward + allReduce);
     this.#nowMs += Math.max(...lengths) / ms;
     for (const [rank, { data, forward, allReduce }] of ranks.entries()) {
@@ -34,8 +35,9 @@ class Watched {
         ['all_reduce', allReduce],
       ]);
       this.engine.step(rank, { step: this.#step, length: lengths[rank] as number, overhead: 0, phases, context: 0 });
+      if (isByBatch || rank === ranks.length - 1)
+        this.reported.push(...this.engine.changes(this.#nowMs).map((change) => ({ ...change, atStep: this.#step })));
     }
-    this.reported.push(...this.engine.changes(this.#nowMs).map((change) => ({ ...change, atStep: this.#step })));
     this.#step++;
   }
 
@@ -233,6 +235,28 @@ it.each(seeds)('does not blame the rank that is certain first for what all ranks
   expect(incidents).toHaveLength(1);
   expect(reported.map(({ alert: { ranks } }) => ranks)).not.toContainEqual([1]);
   expect(incidents[0]?.hint).toMatchObject({ ranks: [], isOfAll: true });
+});
+
+describe.each(seeds)('a slow-down of all ranks alike (seed %i)', (seed) => {
+  it.each([
+    [4, 0.01, 2.5],
+    [4, 0.02, 2.5],
+    [4, 0.03, 2.5],
+    [8, 0.02, 4],
+  ])('names no rank at any time (%i ranks, noise %d, %d ms)', (ranks, noise, more) => {
+    const random = new Random(seed, 'all alike');
+    const watched = new Watched();
+    for (let step = 0; step < 700; step++) {
+      const forward = Array.from({ length: ranks }, () => (step < 400 ? 40 : 40 + more) * (1 + noise * (random.uniform() - 0.5)) * ms);
+      const longest = Math.max(...forward) + 2 * ms;
+      watched.step(
+        forward.map((own) => ({ data: 0, forward: own, allReduce: longest - own })),
+        true,
+      );
+    }
+    expect(watched.incidents).toMatchObject([{ ranks: [], hint: { ranks: [], isOfAll: true } }]);
+    expect(watched.reported.map(({ alert }) => alert.ranks).filter((named) => named.length > 0)).toEqual([]);
+  });
 });
 
 describe('long steps that take more of the time than before', () => {

@@ -77,8 +77,10 @@ export class StepTimeRules {
       sum += fact.length;
       tag ??= fact.tag;
     }
+    // Findings wait for the whole step: until each series has it, the first rank to be certain looks as if it alone were slower.
+    const findings: (readonly [Series, StepTimeFinding])[] = [];
     const found = (series: Series, finding: StepTimeFinding | undefined): void => {
-      if (finding !== undefined) this.#found(series, finding, nowMs);
+      if (finding !== undefined) findings.push([series, finding]);
     };
     const works: { readonly rank: number; readonly time: number }[] = [];
     if (ranks.size > 1) {
@@ -98,6 +100,7 @@ export class StepTimeRules {
     }
     const cluster = this.#seriesOf({ kind: 'cluster' }) as Series;
     found(cluster, cluster.detector.add(step, length, context, tag));
+    for (const [series, finding] of findings) this.#found(series, finding, nowMs);
     const isOrdinary = tag === undefined && length > 0;
     if (isOrdinary) this.#usual += (length - this.#usual) / (this.#usual === 0 ? 1 : usualSteps);
     this.#incidents.settle(step, this.#facts(), nowMs);
@@ -165,7 +168,7 @@ export class StepTimeRules {
     const latest = (about: StepSeries): number | undefined => this.#series.get(seriesKey(about))?.detector.latest;
     const risen = (onsetStep: number, least: number): number[] =>
       [...this.#series.values()].flatMap(({ about: { kind, rank }, detector }) =>
-        kind === 'rank' && rank !== undefined && (detector.riseSince(onsetStep) ?? 0) >= least ? [rank] : [],
+        kind === 'rank' && rank !== undefined && (riseOf(detector, onsetStep) ?? 0) >= least ? [rank] : [],
       );
     return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest, risen };
   }
@@ -215,4 +218,11 @@ export class StepTimeRules {
     if (contexts !== this.#contexts) [this.#contexts, this.#context] = [contexts, contextKeyOf(contexts)];
     return this.#context;
   }
+}
+
+/** Rise of a series since about this step, certain or not: a detector that found it keeps no blocks from before. */
+function riseOf(detector: SeriesDetector, onsetStep: number): number | undefined {
+  const { incident } = detector;
+  const isFound = incident !== undefined && Math.abs(incident.onsetStep - onsetStep) <= limits.alertRankOnsetStepsApartMax;
+  return isFound ? incident.slowest - incident.before : detector.riseSince(onsetStep);
 }

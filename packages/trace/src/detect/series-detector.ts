@@ -54,6 +54,8 @@ import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-fin
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
 /** Fewest blocks left for the level before a change. */
 const leastBefore = 4;
+/** Fewest blocks for the level after a change: one that is certain with three may be a block further in this series than in another. */
+const leastAfter = 2;
 /** A change before there is a baseline is this many times the smallest that a young series reports. */
 const earlyFactor = 2;
 /** Blocks that show the level of now. */
@@ -126,15 +128,15 @@ export class SeriesDetector {
   }
 
   /**
-   * Rise of step times since `onsetStep`, in the unit of the series, certain or not; undefined if either side has fewer than four blocks
-   * left.
+   * Rise of step times since `onsetStep`, in the unit of the series, certain or not; undefined if there are fewer than four blocks before it or
+   * fewer than two since.
    */
   riseSince(onsetStep: number): number | undefined {
     const { scratch, options } = this.#plan;
     let at = this.#size;
     const earlier = this.#size - this.#blocksInOrder();
     while (at > earlier && this.#firstStepOf(this.#size - at + 1) >= onsetStep) at--;
-    if (at < leastBefore || this.#size - at < leastBefore) return undefined;
+    if (at < leastBefore || this.#size - at < leastAfter) return undefined;
     const before = medianOfRange(this.#values, Math.max(0, at - options.referenceBlocks), at, scratch);
     return Math.exp(medianOfRange(this.#values, at, this.#size, scratch)) - Math.exp(before);
   }
