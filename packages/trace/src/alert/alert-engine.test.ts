@@ -305,6 +305,57 @@ describe('ranks', () => {
     expect(job.last('resolved').resolution).toBe('the job goes on without it');
   });
 
+  it('of a job that is started again with fewer are no longer waited for, nor named where the job hangs', () => {
+    const job = new Job({ rules: { hangMs: 20_000 } }).run(500);
+    for (const rank of [0, 1]) job.lost.set(rank, { incarnation: '0002', worldSize: 2 });
+    for (const rank of [2, 3]) job.silent.add(rank);
+    job.run(100);
+    // A last word of the life before.
+    job.engine.rank(3, job.fact(3), job.nowMs);
+    job.run(100);
+    expect(job.engine.state().judged).toBe(699);
+    job.wait(60_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    expect(job.last().summary).toMatch(/^no rank has ended a step for 20\.0 s, after step 699; usually one takes [\d.]+ ms$/);
+    job.engine = AlertEngine.restore(JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState, job.nowMs);
+    job.silent.add(0).add(1);
+    job.wait(40_000);
+    expect(job.last()).toMatchObject({ rule: 'rank_stopped', ranks: [0, 1] });
+  });
+
+  it('of a job that is started again with more have time to come', () => {
+    const job = new Job({ rules: { off: ['hang'] } });
+    for (const rank of [2, 3]) job.silent.add(rank);
+    for (const rank of [0, 1]) job.lost.set(rank, { worldSize: 2 });
+    job.run(350).wait(5000);
+    for (const rank of [0, 1]) job.lost.set(rank, { incarnation: '0002' });
+    job.silent.delete(2);
+    job.wait(10_000);
+    expect(job.reported).toEqual([]);
+    job.wait(60_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.last().summary).toBe('nothing was ever heard of rank 3; 3 of 4 ranks go on');
+  });
+
+  it('that stopped one after the other leave none that goes on', () => {
+    const job = new Job({ ranks: 3, rules: { off: ['hang'] } }).run(100);
+    for (const rank of [0, 1, 2]) {
+      job.silent.add(rank);
+      job.wait(70_000);
+    }
+    expect(job.reported.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert.summary.split('; ').at(-1))).toEqual([
+      '2 of 3 ranks go on',
+      '1 of 3 ranks go on',
+      'no other rank goes on',
+    ]);
+  });
+
+  it('are looked at as far as they came, however many the job may have', () => {
+    const job = new Job({ worldSize: 2 ** 31 }).run(100);
+    job.wait(200_000);
+    expect(job.reported.map(({ alert }) => alert.rule)).not.toContain('rank_stopped');
+  });
+
   it('that are all silent are one alert, and after long it is over', () => {
     const job = new Job().run(100);
     for (const rank of [0, 1, 2, 3]) job.silent.add(rank);

@@ -63,6 +63,8 @@ export interface RankFact {
 
 interface RankState {
   host: string;
+  /** Ranks of the job, as this life has it. */
+  worldSize: number;
   incarnation: string;
   ended: boolean;
   /** Whether it was heard itself, and not only a recorder beside it: before that it may load for minutes. */
@@ -90,6 +92,8 @@ interface RankState {
 export interface AlertEngineState {
   readonly version: 1;
   readonly run: string;
+  /** Absent where it is not known, and in states of older services. */
+  readonly worldSize?: number;
   readonly judged: number;
   readonly stepTime: StepTimeState;
   readonly limit: StepLimitState | null;
@@ -102,6 +106,8 @@ export interface AlertEngineState {
     {
       readonly host: string;
       readonly incarnation: string;
+      /** Absent in states of older services. */
+      readonly worldSize?: number;
       readonly ended: boolean;
       readonly dropped: number;
       readonly missingLost: number;
@@ -144,8 +150,10 @@ export class AlertEngine {
   #fullestPhases: ReadonlyMap<string, number> = new Map();
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
-  /** Infinity: unknown. */
+  /** Ranks of the job, as the life that came last has it; Infinity: unknown. */
   #worldSize = Number.POSITIVE_INFINITY;
+  /** Since when a rank of the job may be missed. */
+  #worldSinceMs = Number.NaN;
   #stepsJudged = 0;
   /** The longest step, ns, without the first ones. */
   #longest = 0;
@@ -195,11 +203,18 @@ export class AlertEngine {
     this.#nowMs = nowMs;
     this.#lastBatchMs = nowMs;
     if (Number.isNaN(this.#firstBatchMs) && !fact.isBeside) this.#firstBatchMs = nowMs;
-    this.#worldSize = fact.worldSize;
     const known = this.#ranks.get(rank);
+    const isNewLife = known === undefined || (fact.isLatest !== false && fact.incarnation !== known.incarnation);
+    // Ranks of the job's life before may still send when the first one of the next life comes.
+    if (isNewLife || !Number.isFinite(this.#worldSize)) {
+      if (fact.worldSize !== this.#worldSize) this.#worldSinceMs = Number.NaN;
+      this.#worldSize = fact.worldSize;
+    }
+    if (Number.isNaN(this.#worldSinceMs) && !fact.isBeside) this.#worldSinceMs = nowMs;
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
-    else if (fact.isLatest !== false && fact.incarnation !== known.incarnation) {
+    else if (isNewLife) {
       known.incarnation = fact.incarnation;
+      known.worldSize = fact.worldSize;
       known.ended = false;
       known.steps = 0;
       known.isRestarted = true;
@@ -329,7 +344,7 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
-      if (state.hasBegun && !state.ended && rank < this.#worldSize && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+      if (state.hasBegun && !state.ended && this.#isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         const step = this.#assembly.lastOf(rank);
         const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
         this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, ...steps });
@@ -337,7 +352,7 @@ export class AlertEngine {
       this.#judgeLoss(rank, state);
     }
     // The job was restarted with fewer ranks.
-    for (const rank of this.#stopped.ranks) if (rank >= this.#worldSize) this.#stopped.clear(rank, 'the job goes on without it');
+    for (const rank of this.#stopped.ranks) if (!this.#isInJob(rank)) this.#stopped.clear(rank, 'the job goes on without it');
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
     // A run that ends by an error is over soon: its alert goes out all the same.
@@ -366,19 +381,21 @@ export class AlertEngine {
     return {
       version: 1,
       run: this.#run,
+      ...(Number.isFinite(this.#worldSize) && { worldSize: this.#worldSize }),
       judged: this.#assembly.judged,
       stepTime: this.#stepTime.state(),
       limit: this.#limit?.state() ?? null,
       incidents,
       hang: this.#hang.alert === undefined ? null : { ...this.#hang.alert },
       roles: [...this.roles.stated],
-      ranks: [...this.#ranks].map(([rank, { host, incarnation, ended, dropped, missingLost }]) => {
-        return [rank, { host, incarnation, ended, dropped, missingLost }];
+      ranks: [...this.#ranks].map(([rank, { host, incarnation, worldSize, ended, dropped, missingLost }]) => {
+        return [rank, { host, incarnation, worldSize, ended, dropped, missingLost }];
       }),
     };
   }
 
-  #restore({ judged, stepTime, limit, incidents, hang, roles = [], ranks }: AlertEngineState, nowMs: number): void {
+  #restore({ worldSize, judged, stepTime, limit, incidents, hang, roles = [], ranks }: AlertEngineState, nowMs: number): void {
+    this.#worldSize = worldSize ?? this.#worldSize;
     this.#assembly.restore(judged);
     this.#stepTime.restore(stepTime);
     if (limit !== null) this.#limit?.restore(limit);
@@ -386,7 +403,8 @@ export class AlertEngine {
     this.#hang.restore(hang, nowMs);
     for (const [name, role] of roles) this.roles.state(`${phaseRoleKey}${name}`, role);
     for (const [rank, { missingLost, ...about }] of ranks) {
-      const state = newRank({ ...about, missing: missingLost, isBeside: isBeside(about.incarnation) }, nowMs);
+      const { worldSize: ranksThen = this.#worldSize } = about;
+      const state = newRank({ ...about, worldSize: ranksThen, missing: missingLost, isBeside: isBeside(about.incarnation) }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
     }
     this.#lastBatchMs = nowMs;
@@ -401,12 +419,19 @@ export class AlertEngine {
     return this.#all.map((incidents, at) => [rules[at] as AlertRule, incidents]);
   }
 
-  /** Overdue ranks. If most of a job is missing, only a part of the job is watched, and none is overdue. */
+  /** Overdue ranks. If most of a job is missing, only a part of the job is watched, and none is overdue: so there are no more of them than known ones. */
   #absent(): number[] {
-    const isDue = this.#nowMs - this.#firstBatchMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
+    const isDue = this.#nowMs - this.#worldSinceMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
     if (!isDue) return [];
-    const absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#hasBegun(rank));
-    return 2 * absent.length > this.#worldSize ? [] : absent;
+    let begun = 0;
+    for (const [rank, { hasBegun }] of this.#ranks) if (hasBegun && rank < this.#worldSize) begun++;
+    if (begun === this.#worldSize || 2 * begun < this.#worldSize) return [];
+    return Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#hasBegun(rank));
+  }
+
+  /** Whether the job still has this rank: it may have been started again with fewer. */
+  #isInJob(rank: number): boolean {
+    return rank < this.#worldSize || rank >= (this.#ranks.get(rank)?.worldSize ?? 0);
   }
 
   #hasBegun(rank: number): boolean {
@@ -416,11 +441,12 @@ export class AlertEngine {
   /** Ranks with more steps to come. */
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
-    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank)) yield rank;
+    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank) && this.#isInJob(rank)) yield rank;
   }
 
   #isGoing(rank: number): boolean {
-    return this.#hasBegun(rank) && this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
+    const state = this.#ranks.get(rank);
+    return state?.hasBegun === true && !state.ended && !this.#stopped.has(rank) && this.#isInJob(rank);
   }
 
   /** A rank's reported age, bounded: no wait began before the first rank was heard. */
@@ -472,8 +498,10 @@ export class AlertEngine {
 
   #silence(ranks: readonly number[]): RankTrouble {
     const [gone, absent] = [ranks.filter((rank) => this.#hasBegun(rank)), ranks.filter((rank) => !this.#hasBegun(rank))];
-    const others = [...this.#ranks].filter(([rank, { ended, hasBegun }]) => hasBegun && !ended && !gone.includes(rank)).length;
-    const ended = [...this.#ranks.values()].filter((state) => state.ended).length;
+    const job = [...this.#ranks].filter(([rank]) => this.#isInJob(rank));
+    const others = [...this.#going()].filter((rank) => !gone.includes(rank)).length;
+    const ended = job.filter(([, state]) => state.ended).length;
+    const stoppedBefore = [...this.#stopped.ranks].filter((rank) => !ranks.includes(rank)).length;
     const steps = gone.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
     const silent = `nothing was heard of ${ranksText(gone)} for ${seconds(this.#rules.rankStoppedMs)}${since}`;
@@ -482,8 +510,13 @@ export class AlertEngine {
     const places = this.#places.texts(ranks, ['was', 'were']);
     const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
-    const all = new Set([...this.#ranks.keys(), ...absent]).size;
-    const alone = ended === 0 ? 'no rank reports anything' : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
+    const all = new Set([...job.map(([rank]) => rank), ...absent]).size;
+    const alone =
+      stoppedBefore > 0
+        ? 'no other rank goes on'
+        : ended === 0
+          ? 'no rank reports anything'
+          : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
     const rest = others === 0 ? alone : (waits ?? `${others} of ${all} ranks go on`);
     return {
       summary: [...what, ...places, rest].join('; '),
@@ -563,7 +596,7 @@ export class AlertEngine {
   #hangFacts(): HangFacts {
     return {
       nowMs: this.#nowMs,
-      ranks: this.#ranks,
+      ranks: new Map([...this.#ranks].filter(([rank]) => this.#isInJob(rank))),
       absent: this.#absent(),
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
       lastStepOf: (rank) => this.#assembly.lastOf(rank),
@@ -586,11 +619,11 @@ const largestGrowth = ({ memory }: RankState): MemoryGrowth | undefined => large
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
 function newRank(
-  { host, incarnation, ended, missing, isBeside = false }: Omit<RankFact, 'worldSize' | 'clockSamples' | 'lost'>,
+  { host, worldSize, incarnation, ended, missing, isBeside = false }: Omit<RankFact, 'clockSamples' | 'lost'>,
   nowMs: number,
 ): RankState {
   return {
-    ...{ host, incarnation, ended },
+    ...{ host, worldSize, incarnation, ended },
     hasBegun: !isBeside,
     lastMs: nowMs,
     clockMs: nowMs,
