@@ -11,6 +11,7 @@ import { Replays } from './live/replays.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { Quarantine } from './store/quarantine.ts';
 import { quarantineName } from './store/run-directory.ts';
+import type { RunStore } from './store/run-store.ts';
 import { RunStores } from './store/run-stores.ts';
 
 export interface PipelineOptions {
@@ -19,7 +20,7 @@ export interface PipelineOptions {
   /** Accepts only these runs. */
   readonly runs?: ReadonlySet<string> | undefined;
   readonly metrics?: Metrics | undefined;
-  readonly alerts?: Pick<AlertService, 'take' | 'forget'> | undefined;
+  readonly alerts?: Pick<AlertService, 'take' | 'opened' | 'forget'> | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
@@ -39,7 +40,11 @@ export function createPipeline({ out, runs, metrics, alerts, onNotice }: Pipelin
     live.forget(name);
     alerts?.forget(name);
   };
-  const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose });
+  const onOpen = (store: RunStore): void => {
+    replays.start(store);
+    alerts?.opened(store.run);
+  };
+  const stores = new RunStores({ out, onNotice, onOpen, onClose });
   const quarantine = new Quarantine(join(out, quarantineName));
   const ingest = createIngest({ stores, live, replays, metrics, alerts, quarantine, runs });
   return { ingest, stores, live, replays, quarantine };

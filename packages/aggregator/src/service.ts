@@ -7,6 +7,7 @@ import { AlertDelivery } from './alert/alert-delivery.ts';
 import { alertFindings } from './alert/alert-findings.ts';
 import { readAlertLog } from './alert/alert-log.ts';
 import { AlertService } from './alert/alert-service.ts';
+import { unfinishedRuns } from './alert/unfinished-runs.ts';
 import { type CaptureSteps, StepCaptures } from './capture/capture-steps.ts';
 import { captureRequests } from './http/capture-requests.ts';
 import { HttpService, type ListenOptions } from './http/http-service.ts';
@@ -16,7 +17,7 @@ import type { JetStreamIngest, NatsConnectOptions } from './ingest/jetstream-ing
 import { WebSocketIngest } from './ingest/web-socket-ingest.ts';
 import type { FinishedStep } from './live/step-ring.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
-import { AggregatorError } from './model/errors.ts';
+import { AggregatorError, messageOf } from './model/errors.ts';
 import { guardedBy } from './model/guarded.ts';
 import { aggregatorLimits as limits } from './model/limits.ts';
 import { withoutRepeats } from './model/notices.ts';
@@ -191,6 +192,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => delivery.close());
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
+  if (run === undefined) resumeRuns(pipeline, alerts, out, onNotice);
   // It listens last: all that a request needs is there.
   http = await HttpService.listen({
     ...{ listen, token, status, capture, metrics, page, view, onNotice },
@@ -227,6 +229,18 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     delivery,
     [Symbol.asyncDispose]: () => opened.dispose(),
   };
+}
+
+/** Opens the runs that may still go on: their alerts stay open, and their silent ranks are noticed. Large ones are opened beside everything else. */
+function resumeRuns({ stores }: Pipeline, alerts: AlertService, out: string, onNotice: (notice: string) => void): void {
+  for (const name of unfinishedRuns(out, stores.runs(), Date.now())) {
+    alerts.resume(name);
+    try {
+      stores.ready(name);
+    } catch (error) {
+      onNotice(messageOf(error));
+    }
+  }
 }
 
 async function publishTo(jetStream: JetStreamIngest | undefined, subject: string, text: string): Promise<void> {

@@ -30,6 +30,7 @@ import type { RunStore } from '../store/run-store.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
 import { BatchFacts, type Sequences } from './batch-facts.ts';
+import { meetStoredRanks, alertStateName as stateName } from './unfinished-runs.ts';
 
 export interface AlertServiceOptions {
   readonly rules?: AlertRules | undefined;
@@ -72,14 +73,14 @@ interface RunAlerts {
   savedMs: number;
 }
 
-const stateName = 'alert-state.json';
-
 export class AlertService implements AsyncDisposable {
   readonly #options: AlertServiceOptions;
   readonly #nowMs: () => number;
   readonly #runs = new Map<string, RunAlerts>();
   /** Runs whose alerts cannot be kept: reported once. */
   readonly #refused = new Set<string>();
+  /** Runs that may still go on: their alerts are opened with their stores. */
+  readonly #resuming = new Set<string>();
   readonly #listeners = new Set<(alert: Alert) => void>();
   readonly #closed = new AbortController();
   readonly #captures = new Set<Promise<void>>();
@@ -132,6 +133,16 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
+  /** Opens the alerts of a run of an earlier life of the service as soon as its store is open, and not only with its next batch. */
+  resume(run: string): void {
+    this.#resuming.add(run);
+  }
+
+  /** The store of a run was opened. Never throws. */
+  opened(run: string): void {
+    if (this.#resuming.delete(run)) this.#open(run);
+  }
+
   /** Drops a run that was closed; its alerts stay on disk and are loaded with its next batch. */
   forget(run: string): void {
     const alerts = this.#runs.get(run);
@@ -140,7 +151,7 @@ export class AlertService implements AsyncDisposable {
     this.#save(alerts);
   }
 
-  /** Whether batches of the run came in this life of the service: then `alerts` has them all. */
+  /** Whether the run's alerts are open in this life of the service: then `alerts` has them all. */
   has(run: string): boolean {
     return this.#runs.has(run);
   }
@@ -180,9 +191,10 @@ export class AlertService implements AsyncDisposable {
   }
 
   #open(run: string): RunAlerts | undefined {
-    const directory = this.#options.store(run)?.directory;
-    if (directory === undefined || this.#refused.has(run) || this.#closed.signal.aborted) return undefined;
+    const store = this.#options.store(run);
+    if (store === undefined || this.#refused.has(run) || this.#closed.signal.aborted) return undefined;
     const { rules = defaultAlertRules, onNotice } = this.#options;
+    const { directory } = store;
     const nowMs = this.#nowMs();
     try {
       const { alerts: known, unreadable } = readAlertLog(directory);
@@ -201,6 +213,7 @@ export class AlertService implements AsyncDisposable {
         savedMs: nowMs,
       };
       this.#runs.set(run, alerts);
+      this.#meetRanks(alerts, store, nowMs);
       this.#resolveUnknown(alerts, nowMs);
       return alerts;
     } catch (error) {
@@ -220,6 +233,14 @@ export class AlertService implements AsyncDisposable {
       if (systemCode(error) !== 'ENOENT') this.#options.onNotice(`"${path}" is left out: ${messageOf(error)}`);
     }
     return new AlertEngine(run, rules);
+  }
+
+  #meetRanks({ engine, run }: RunAlerts, store: RunStore, nowMs: number): void {
+    try {
+      meetStoredRanks(engine, store, nowMs);
+    } catch (error) {
+      this.#options.onNotice(`run ${run}: not all of its ranks are known before they send again: ${messageOf(error)}`);
+    }
   }
 
   /** Resolves incidents that are open in the log and missing in the engine: nothing else ever would. */

@@ -255,6 +255,10 @@ export const aggregatorLimits = {
   alertFindingsMax: 16,
   /** The state behind alerts is saved when an alert changes, and otherwise no more often than this. */
   alertStateSaveMs: 30_000,
+  /** A run without a batch for this long before the service starts is not opened at the start, but with its next batch. */
+  alertResumeMsMax: 24 * 3600 * 1000,
+  /** Runs that are opened at the start of the service because they may still go on: those with the last batches. */
+  alertResumedRunsMax: 256,
   /** Steps before an onset, and after it, that are read for an alert's cause. */
   alertBlameSteps: 64,
   /** With fewer steps before the onset, the ranks were started again: the lives before are read, too. */

@@ -94,6 +94,8 @@ export interface AlertEngineState {
   readonly run: string;
   /** Absent where it is not known, and in states of older services. */
   readonly worldSize?: number;
+  /** Whether all its ranks ended, or nothing came for so long that it is over. Absent in states of older services. */
+  readonly isOver?: boolean;
   readonly judged: number;
   readonly stepTime: StepTimeState;
   readonly limit: StepLimitState | null;
@@ -251,6 +253,23 @@ export class AlertEngine {
       this.#stopped.clear(rank, state.ended ? 'the rank ended' : isFirst ? 'the rank came' : 'the rank is back');
   }
 
+  /** Whether nothing that is stored of this life of the rank can be news. */
+  hasEnded(rank: number, incarnation: string): boolean {
+    const state = this.#ranks.get(rank);
+    return state?.incarnation === incarnation && state.ended;
+  }
+
+  /** Takes the latest life of a rank as it is stored, where it is not known so; the rank gets time to be heard again. */
+  meet(
+    rank: number,
+    { worldSize, host, incarnation, ended }: Pick<RankFact, 'worldSize' | 'host' | 'incarnation' | 'ended'>,
+    nowMs: number,
+  ): void {
+    const known = this.#ranks.get(rank);
+    if (known?.incarnation === incarnation && known.ended === ended) return;
+    this.rank(rank, { worldSize, host, incarnation, ended, dropped: 0, missing: 0, lost: 0, clockSamples: 0 }, nowMs);
+  }
+
   /** Takes the error that ended the rank's program. */
   fail(rank: number, incarnation: string, error: string): void {
     const state = this.#ranks.get(rank);
@@ -382,6 +401,7 @@ export class AlertEngine {
       version: 1,
       run: this.#run,
       ...(Number.isFinite(this.#worldSize) && { worldSize: this.#worldSize }),
+      isOver: this.#isOver(),
       judged: this.#assembly.judged,
       stepTime: this.#stepTime.state(),
       limit: this.#limit?.state() ?? null,

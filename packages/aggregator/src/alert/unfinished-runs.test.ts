@@ -1,0 +1,65 @@
+// A service that is started again, over the runs that its earlier lives left: it watches those that may still go on, without a batch of theirs.
+
+import { rmSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { resolveAlertRules } from '@ranktrace/trace/alert';
+import { expect, test } from 'vitest';
+import { type Aggregator, startAggregator } from '../service.ts';
+import { listSegments } from '../store/run-directory.ts';
+import { makeBatch } from '../testing/make-batch.ts';
+import { temporaryDirectory } from '../testing/temporary-directory.ts';
+import { waitUntil } from '../testing/wait-until.ts';
+import { alertStateName } from './unfinished-runs.ts';
+
+const start = (out: string): Promise<Aggregator> => {
+  const rules = resolveAlertRules({ rankStoppedMs: 1500, off: ['hang'] });
+  return startAggregator({ out, config: { page: undefined, rules, capture: undefined, outputs: [] } });
+};
+
+const openAlerts = ({ alerts }: Aggregator): string[] =>
+  alerts.alerts('demo').flatMap(({ rule, state, ranks }) => (state === 'firing' ? [`${rule} of ${ranks.join()}`] : []));
+
+const runsOf = (aggregator: Aggregator): string[] => aggregator.status().runs.map(({ run }) => run);
+
+test('ranks that died while the service was away are reported, and what is open stays so', async () => {
+  using directory = temporaryDirectory();
+  {
+    await using first = await start(directory.path);
+    for (const rank of [0, 1]) expect(first.ingest(makeBatch({ rank, worldSize: 2 })).result).toBe('stored');
+  }
+  {
+    await using second = await start(directory.path);
+    expect(runsOf(second)).toEqual(['demo']);
+    await waitUntil('the ranks are silent for too long', () => openAlerts(second).length > 0);
+    expect(openAlerts(second)).toEqual(['rank_stopped of 0,1']);
+  }
+  await using third = await start(directory.path);
+  expect(openAlerts(third)).toEqual(['rank_stopped of 0,1']);
+  expect(third.ingest(makeBatch({ rank: 0, worldSize: 2, sequence: 1 })).result).toBe('stored');
+});
+
+test('ranks whose service was killed before it saved their state are known from their batches', async () => {
+  using directory = temporaryDirectory();
+  {
+    await using first = await start(directory.path);
+    for (const rank of [0, 1, 2]) first.ingest(makeBatch({ rank, worldSize: 3, last: rank === 2 }));
+  }
+  rmSync(join(directory.path, 'demo', alertStateName));
+  await using second = await start(directory.path);
+  await waitUntil('a rank is silent for too long', () => openAlerts(second).length > 0);
+  expect(openAlerts(second)).toEqual(['rank_stopped of 0,1']);
+});
+
+test('runs that are over, and those of long ago, are left alone', async () => {
+  using directory = temporaryDirectory();
+  {
+    await using first = await start(directory.path);
+    first.ingest(makeBatch({ run: 'over', last: true, worldSize: 1 }));
+    first.ingest(makeBatch({ run: 'old', worldSize: 1 }));
+  }
+  const segment = listSegments(join(directory.path, 'old')).at(-1);
+  const then = new Date(Date.now() - 25 * 3600_000);
+  utimesSync(segment?.path ?? '', then, then);
+  await using second = await start(directory.path);
+  expect(runsOf(second)).toEqual([]);
+});
