@@ -153,7 +153,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   });
   opened.add(() => retention[Symbol.asyncDispose]());
 
-  const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft: (batch) => pipeline.live.left(batch), onNotice });
+  const onLeft = (batch: string): void => {
+    pipeline.live.left(batch);
+    alerts.left(batch);
+  };
+  const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft, onNotice });
   opened.add(() => webSocket.close());
   const status = (): LiveMessage =>
     pipeline.live.status(

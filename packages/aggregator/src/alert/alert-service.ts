@@ -119,6 +119,12 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
+  /** The connection of the rank with this batch (`batchId`) broke. Never throws. */
+  left(batch: string): void {
+    const [run = '', rank, incarnation = ''] = batch.split('.');
+    this.#runs.get(run)?.engine.left(Number(rank), incarnation, this.#nowMs());
+  }
+
   /** Checks all runs for changes that show through time alone. Never throws. */
   tick(): void {
     const nowMs = this.#nowMs();

@@ -418,6 +418,43 @@ describe('ranks', () => {
     expect(again.last('resolved')).toMatchObject({ resolution: 'the rank is back', summary: 'rank 2 failed after step 299: Error: once' });
   });
 
+  it.each([
+    ['whose connection broke', 0, true],
+    ['that is silent for long', 120_000, true],
+    ['of which no transport says that it is gone', 0, false],
+  ])('that are killed are one alert with those that fail by it: a rank %s', (_, ms, leaves) => {
+    const job = new Job({ rules: { off: ['hang'] } }).run(300);
+    job.silent.add(2);
+    if (leaves) job.engine.left(2, '0001', job.nowMs);
+    job.wait(ms);
+    job.silent.add(0).add(1).add(3);
+    for (const rank of [0, 1, 3]) {
+      job.engine.rank(rank, { ...job.fact(rank), ended: true }, job.nowMs + 100);
+      job.engine.fail(rank, '0001', 'RuntimeError: Connection closed by peer');
+    }
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    const { ranks, hint, summary } = (job.reported.at(-1) as AlertChange).alert;
+    expect(ranks).toEqual([0, 1, 2, 3]);
+    expect(hint?.ranks).toEqual([leaves ? 2 : 0]);
+    const error = 'RuntimeError: Connection closed by peer';
+    const text = `rank 2 was lost without a goodbye after step 299; then rank 0 failed: ${error}; ranks 1, 3 failed, too`;
+    if (leaves) expect(summary).toBe(text);
+  });
+
+  it('whose connection breaks after the first error, or comes back, are not its cause', () => {
+    const job = new Job({ rules: { off: ['hang'] } }).run(300);
+    job.engine.left(1, '0001', job.nowMs);
+    job.wait(1000);
+    job.engine.rank(2, { ...job.fact(2), ended: true }, job.nowMs + 100);
+    job.engine.fail(2, '0001', 'ValueError: bad batch');
+    for (const rank of [0, 1, 3]) job.engine.left(rank, '0001', job.nowMs + 200);
+    for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.reported.at(-1)?.alert.hint?.ranks).toEqual([2]);
+  });
+
   it('that are started again from an earlier step are judged from there', () => {
     const job = new Job().run(500);
     job.step = 200;

@@ -1,6 +1,6 @@
 // All rules over one run, fed with the batches that an aggregator receives.
 //
-//   rank()  step()  fail()  counter()  collective()  isIn()   for each batch, in this order
+//   rank()  step()  fail()  counter()  collective()  isIn()   for each batch, in this order; left() where a connection breaks
 //                     │
 //   changes(now)      ▼  steps reported by all ranks ──► step time, drift, limit          after each batch
 //   tick(now)            silence, hang, loss, clocks, run over                            about once a second
@@ -34,7 +34,7 @@ import { CollectiveReports } from './collective-reports.ts';
 import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
-import { type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
+import { type Onset, type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
 import { RankPlaces } from './rank-places.ts';
 import { type RankStepFact, StepAssembly } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
@@ -70,6 +70,8 @@ interface RankState {
   /** Whether it was heard itself, and not only a recorder beside it: before that it may load for minutes. */
   hasBegun: boolean;
   lastMs: number;
+  /** When its connection broke, ms; NaN: it did not, or something came since. */
+  goneMs: number;
   clockMs: number;
   dropped: number;
   missing: number;
@@ -230,6 +232,7 @@ export class AlertEngine {
     const isFirst = known === undefined || !state.hasBegun;
     if (!fact.isBeside) {
       state.lastMs = nowMs;
+      state.goneMs = Number.NaN;
       state.hasBegun = true;
     }
     if (fact.incarnation === state.incarnation) {
@@ -270,14 +273,33 @@ export class AlertEngine {
     this.rank(rank, { worldSize, host, incarnation, ended, dropped: 0, missing: 0, lost: 0, clockSamples: 0 }, nowMs);
   }
 
-  /** Takes the error that ended the rank's program. */
+  /** The connection of this life broke without a goodbye. */
+  left(rank: number, incarnation: string, nowMs: number): void {
+    const state = this.#ranks.get(rank);
+    if (state?.incarnation === incarnation && !state.ended) state.goneMs = nowMs;
+  }
+
+  /** Takes the error that ended the rank's program. Ranks that were gone by then are its cause: a killed rank breaks the connections of the others. */
   fail(rank: number, incarnation: string, error: string): void {
     const state = this.#ranks.get(rank);
     if (state === undefined || state.incarnation !== incarnation || state.failed !== undefined) return;
     state.failed = { error, atMs: this.#nowMs };
+    for (const [other, { goneMs }] of this.#ranks) if (!Number.isNaN(goneMs) && this.#isGoing(other)) this.#raiseStopped(other, {});
+    const follows = [...this.#stopped.ranks].some((other) => this.#wasLost(other, this.#nowMs));
+    this.#raiseStopped(rank, { follows });
+  }
+
+  #raiseStopped(rank: number, onset: Pick<Onset, 'sinceMs' | 'follows'>): void {
     const step = this.#assembly.lastOf(rank);
     const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
-    this.#stopped.raise(rank, this.#nowMs, { key: `${state.incarnation}-${step}`, ...steps });
+    this.#stopped.raise(rank, this.#nowMs, { key: `${this.#ranks.get(rank)?.incarnation}-${step}`, ...steps, ...onset });
+  }
+
+  /** Whether the rank was lost, without a word, by this time. */
+  #wasLost(rank: number, byMs: number): boolean {
+    const state = this.#ranks.get(rank);
+    if (state === undefined || !state.hasBegun || state.ended || state.failed !== undefined || !this.#isInJob(rank)) return false;
+    return state.goneMs <= byMs || byMs - state.lastMs >= limits.alertSilentMs;
   }
 
   /** Takes the end of a step from the rank's batch. */
@@ -364,9 +386,7 @@ export class AlertEngine {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
       if (state.hasBegun && !state.ended && this.#isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
-        const step = this.#assembly.lastOf(rank);
-        const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
-        this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, ...steps });
+        this.#raiseStopped(rank, { sinceMs: state.lastMs });
       }
       this.#judgeLoss(rank, state);
     }
@@ -497,23 +517,33 @@ export class AlertEngine {
     });
     const [first] = failed.sort((a, b) => a.atMs - b.atMs || b.step - a.step);
     if (first === undefined) return this.#silence(ranks);
+    const lost = ranks.filter((rank) => this.#wasLost(rank, first.atMs));
+    const silent = ranks.filter((rank) => this.#ranks.get(rank)?.failed === undefined && !lost.includes(rank));
+    const error = displayText(first.error, errorCharsMax);
     const later = failed
       .slice(1)
       .map(({ rank }) => rank)
       .sort((a, b) => a - b);
-    const after = first.step < 0 ? '' : ` after step ${first.step}`;
-    const text = `rank ${first.rank} failed${after}: ${displayText(first.error, errorCharsMax)}`;
-    const silent = ranks.filter((rank) => this.#ranks.get(rank)?.failed === undefined);
+    const texts =
+      lost.length > 0
+        ? [this.#lossText(lost), `then rank ${first.rank} failed: ${error}`]
+        : [`rank ${first.rank} failed${afterStep(first.step)}: ${error}`];
     const parts = [
-      text,
+      ...texts,
       ...(later.length > 0 ? [`${ranksText(later)} failed, too`] : []),
       ...(silent.length > 0 ? [this.#silence(silent).summary] : []),
     ];
+    const [blamed, phase] = lost.length > 0 ? [lost, this.#places.phaseOf(lost[0] as number)] : [[first.rank], undefined];
     return {
       summary: parts.join('; '),
       after: ranks.length,
-      hint: { ranks: [first.rank], phase: undefined, stated: { kind: 'rank_stopped', text } },
+      hint: { ranks: blamed, phase, stated: { kind: 'rank_stopped', text: texts.join('; ') } },
     };
+  }
+
+  #lossText(lost: readonly number[]): string {
+    const step = Math.max(...lost.map((rank) => this.#assembly.lastOf(rank)));
+    return `${ranksText(lost)} ${lost.length === 1 ? 'was' : 'were'} lost without a goodbye${afterStep(step)}`;
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
@@ -629,6 +659,8 @@ export class AlertEngine {
   }
 }
 
+const afterStep = (step: number): string => (step < 0 ? '' : ` after step ${step}`);
+
 /** The ranks that wait, and their collective. */
 const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
   `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${collectiveText(nameText(op), nameText(group), sequence)}`;
@@ -646,6 +678,7 @@ function newRank(
     ...{ host, worldSize, incarnation, ended },
     hasBegun: !isBeside,
     lastMs: nowMs,
+    goneMs: Number.NaN,
     clockMs: nowMs,
     dropped: 0,
     missing,

@@ -35,6 +35,10 @@ export interface Onset {
   readonly step: number | null;
   /** The first affected step. Default: `step`. */
   readonly onsetStep?: number;
+  /** When the trouble began, ms. Default: when it is raised. */
+  readonly sinceMs?: number;
+  /** Whether it follows from what the last open incident reports, however long ago that began. */
+  readonly follows?: boolean;
 }
 
 interface Incident {
@@ -75,7 +79,8 @@ export class RankIncidents {
     const { run, rule, severity, unit } = this.#rule;
     const id = `${run}/${rule}/rank-${rank}/${onset.key}`;
     const last = this.#open.at(-1);
-    const joins = last !== undefined && (nowMs - last.raisedMs <= limits.alertJoinMs || this.#open.length >= limits.alertOpenPerRuleMax);
+    const isSoon = (onset.sinceMs ?? nowMs) - (last?.raisedMs ?? nowMs) <= limits.alertJoinMs;
+    const joins = last !== undefined && (isSoon || onset.follows === true || this.#open.length >= limits.alertOpenPerRuleMax);
     // A rank that was clear for a while has its incident again, which goes on for the other ranks in it.
     const joined = this.#open.find(({ alert }) => alert.id === id) ?? (joins ? last : undefined);
     if (joined !== undefined) {
