@@ -20,7 +20,7 @@ export interface PipelineOptions {
   /** Accepts only these runs. */
   readonly runs?: ReadonlySet<string> | undefined;
   readonly metrics?: Metrics | undefined;
-  readonly alerts?: Pick<AlertService, 'take' | 'opened' | 'forget'> | undefined;
+  readonly alerts?: Pick<AlertService, 'take' | 'refused' | 'opened' | 'forget'> | undefined;
   readonly onNotice: (notice: string) => void;
 }
 

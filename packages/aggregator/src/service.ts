@@ -123,6 +123,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     page: () => config?.page ?? (page === undefined ? undefined : http?.address),
     capture: config?.capture && { captureSteps: (...request) => captures.capture(...request), ...config.capture },
     askCollectives: (name) => broadcast({ type: 'report_collectives', run: name }),
+    isCutOff: () => jetStreams.some(({ isAway }) => isAway),
     onResumed: (alert) => delivery.resume(alert),
     onNotice,
   });

@@ -4,11 +4,21 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
-import { type Alert, type Batch, type BatchHeader, createEventTables, encodeBatch, rankTime, spanState } from '@ranktrace/protocol';
+import {
+  type Alert,
+  type Batch,
+  type BatchHeader,
+  batchSubject,
+  createEventTables,
+  encodeBatch,
+  rankTime,
+  spanState,
+} from '@ranktrace/protocol';
 import { type AlertRules, resolveAlertRules } from '@ranktrace/trace/alert';
 import { type ClusterOptions, ClusterSimulation, inLaterLife, Random } from '@ranktrace/trace/simulate';
 import { describe, expect, test } from 'vitest';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
+import { fullDisk } from '../testing/full-disk.ts';
 import { makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { readAlertLog } from './alert-log.ts';
@@ -21,6 +31,7 @@ interface ServiceShape {
   readonly rules?: Partial<AlertRules>;
   readonly capture?: AlertCapture;
   readonly page?: string;
+  readonly isCutOff?: () => boolean;
 }
 
 /** A service over an output directory, with its own clock. */
@@ -32,7 +43,7 @@ class Service implements AsyncDisposable {
   readonly resumed: string[] = [];
   nowMs = began;
 
-  constructor(out: string, { rules = {}, capture, page = 'http://127.0.0.1:7400' }: ServiceShape = {}) {
+  constructor(out: string, { rules = {}, capture, page = 'http://127.0.0.1:7400', isCutOff }: ServiceShape = {}) {
     const onNotice = (notice: string): void => {
       this.notices.push(notice);
     };
@@ -41,6 +52,7 @@ class Service implements AsyncDisposable {
       store: (run) => this.pipeline.stores.peek(run),
       page: () => page,
       capture,
+      isCutOff,
       onResumed: ({ id }) => this.resumed.push(id),
       onNotice,
       nowMs: () => this.nowMs,
@@ -423,6 +435,39 @@ describe('through ingest', () => {
       await service.alerts.settled();
       expect(service.states).toEqual(['hang firing', 'hang resolved']);
     }));
+
+  test.each([
+    ['a full disk', 'disk'],
+    ['a broker out of reach', 'broker'],
+  ])('%s is no silence of the ranks; a rank that died by then is reported when it is over', async (_, what) => {
+    using directory = temporaryDirectory();
+    let isCutOff = false;
+    await using service = new Service(directory.path, { isCutOff: () => isCutOff });
+    let sequence = 0;
+    const second = (ranks: readonly number[], result: string | undefined): void => {
+      service.nowMs += 1000;
+      for (const rank of ranks) {
+        const header = makeHeader({ run: 'day', rank, worldSize: 3, sequence: sequence++, watermark: rankTime(sequence * 1e9) });
+        const bytes = encodeBatch({ header, strings: [''], tables: createEventTables() }, deflate);
+        if (result !== undefined) expect(service.pipeline.ingest(bytes, batchSubject('day', rank)).result).toBe(result);
+      }
+      service.alerts.tick();
+    };
+    many(50, () => second([0, 1, 2], 'stored'));
+    {
+      using _disk = what === 'disk' ? fullDisk() : undefined;
+      isCutOff = what === 'broker';
+      many(300, () => second([0, 1], what === 'disk' ? 'unavailable' : undefined));
+    }
+    isCutOff = false;
+    many(40, () => second([0, 1], 'stored'));
+    await service.alerts.settled();
+    expect(service.states).toEqual([]);
+    many(10, () => second([0, 1], 'stored'));
+    await service.alerts.settled();
+    expect(service.states).toEqual(['rank_stopped firing']);
+    expect(service.reported[0]?.ranks).toEqual([2]);
+  });
 
   test('a run that ended leaves nothing open', () =>
     withJob(async (job, service) => {

@@ -42,6 +42,8 @@ export interface AlertServiceOptions {
   readonly capture?: AlertCapture | undefined;
   /** Asks the run's ranks for reports of their collectives, while a hang is suspected. */
   readonly askCollectives?: ((run: string) => void) | undefined;
+  /** Whether the broker, which brings the batches of runs that do not come directly, is out of reach. */
+  readonly isCutOff?: (() => boolean) | undefined;
   /** Receives incidents that are still open from an earlier life of the service, which reported them. */
   readonly onResumed?: ((alert: Alert) => void) | undefined;
   readonly onNotice: (notice: string) => void;
@@ -71,6 +73,10 @@ interface RunAlerts {
   askMs: number;
   isChanged: boolean;
   savedMs: number;
+  /** Whether the last batch came directly, and not through the broker. */
+  isDirect: boolean;
+  /** A time in which the run's batches were refused or could not come: its begin, and the last sign of it. */
+  outage: { readonly sinceMs: number; lastMs: number } | undefined;
 }
 
 export class AlertService implements AsyncDisposable {
@@ -104,13 +110,16 @@ export class AlertService implements AsyncDisposable {
     this.#timer ??= setInterval(guardedBy(this.#options.onNotice)('the look at the alerts', look), limits.alertTickMs).unref();
   }
 
-  /** A batch was stored; `sequences` are those of its incarnation, with it. Never throws. */
-  take(batch: Batch, sequences: Sequences): void {
+  /**
+   * A batch was stored; `sequences` are those of its incarnation, with it; `isDirect`: it came without the broker. Never throws.
+   */
+  take(batch: Batch, sequences: Sequences, isDirect = true): void {
     const { run } = batch.header;
     try {
       const alerts = this.#runs.get(run) ?? this.#open(run);
       if (alerts === undefined) return;
       const nowMs = this.#nowMs();
+      alerts.isDirect = isDirect;
       alerts.facts.feed(alerts.engine, batch, sequences, nowMs);
       alerts.isChanged = true;
       this.#changed(alerts, alerts.engine.changes(nowMs));
@@ -122,7 +131,15 @@ export class AlertService implements AsyncDisposable {
   /** The connection of the rank with this batch (`batchId`) broke. Never throws. */
   left(batch: string): void {
     const [run = '', rank, incarnation = ''] = batch.split('.');
-    this.#runs.get(run)?.engine.left(Number(rank), incarnation, this.#nowMs());
+    const alerts = this.#runs.get(run);
+    // The connection of a refused batch is closed here.
+    if (alerts?.outage === undefined) alerts?.engine.left(Number(rank), incarnation, this.#nowMs());
+  }
+
+  /** A batch of the run could not be stored, by no fault of its rank. Never throws. */
+  refused(run: string): void {
+    const alerts = this.#runs.get(run);
+    if (alerts !== undefined) this.#noteOutage(alerts, this.#nowMs());
   }
 
   /** Checks all runs for changes that show through time alone. Never throws. */
@@ -130,8 +147,10 @@ export class AlertService implements AsyncDisposable {
     const nowMs = this.#nowMs();
     for (const alerts of this.#runs.values()) {
       try {
-        this.#changed(alerts, alerts.engine.tick(nowMs));
-        this.#askCollectives(alerts, nowMs);
+        if (!this.#isInOutage(alerts, nowMs)) {
+          this.#changed(alerts, alerts.engine.tick(nowMs));
+          this.#askCollectives(alerts, nowMs);
+        }
         if (alerts.isChanged && nowMs - alerts.savedMs >= limits.alertStateSaveMs) this.#save(alerts);
       } catch (error) {
         this.#options.onNotice(`run ${alerts.run}: alerts: ${messageOf(error)}`);
@@ -217,6 +236,8 @@ export class AlertService implements AsyncDisposable {
         askMs: 0,
         isChanged: false,
         savedMs: nowMs,
+        isDirect: false,
+        outage: undefined,
       };
       this.#runs.set(run, alerts);
       this.#meetRanks(alerts, store, nowMs);
@@ -239,6 +260,22 @@ export class AlertService implements AsyncDisposable {
       if (systemCode(error) !== 'ENOENT') this.#options.onNotice(`"${path}" is left out: ${messageOf(error)}`);
     }
     return new AlertEngine(run, rules);
+  }
+
+  #noteOutage(alerts: RunAlerts, nowMs: number): void {
+    alerts.outage ??= { sinceMs: nowMs, lastMs: nowMs };
+    alerts.outage.lastMs = nowMs;
+  }
+
+  /** Whether batches of the run cannot come now, or could not a moment ago, so that silence proves nothing; after that, the time of it does not count. */
+  #isInOutage(alerts: RunAlerts, nowMs: number): boolean {
+    if (!alerts.isDirect && this.#options.isCutOff?.() === true) this.#noteOutage(alerts, nowMs);
+    const { outage } = alerts;
+    if (outage === undefined) return false;
+    if (nowMs - outage.lastMs < limits.alertOutageEndMs) return true;
+    alerts.outage = undefined;
+    alerts.engine.excuse(nowMs - outage.sinceMs, nowMs);
+    return false;
   }
 
   #meetRanks({ engine, run }: RunAlerts, store: RunStore, nowMs: number): void {

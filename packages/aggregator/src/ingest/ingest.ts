@@ -38,7 +38,7 @@ export interface IngestParts {
   readonly replays: Replays;
   readonly metrics?: Pick<Metrics, 'answered' | 'stored'> | undefined;
   /** Receives newly stored batches only: it knows the earlier ones already. */
-  readonly alerts?: Pick<AlertService, 'take'> | undefined;
+  readonly alerts?: Pick<AlertService, 'take' | 'refused'> | undefined;
   /** Holds bad batches that name no run. */
   readonly quarantine: Quarantine;
   /** If set, other runs are rejected; it may grow. */
@@ -86,10 +86,11 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       // A running replay finds the batch in the store.
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
       const source = store.source(header);
-      if (result === 'stored' && source !== undefined) alerts?.take(decoded, source);
+      if (result === 'stored' && source !== undefined) alerts?.take(decoded, source, subject === undefined);
       if (result === 'stored') metrics?.stored(decoded, bytes.length, source?.isLatest);
       return { result, batch };
     } catch (error) {
+      alerts?.refused(header.run);
       return { result: 'unavailable', batch, reason: reasonOf(error) };
     }
   };

@@ -140,6 +140,11 @@ export class JetStreamIngest {
     return this.#options.run === undefined || this.#options.run === run;
   }
 
+  /** Whether no batch can come: the server is out of reach, or its consumer is being made again. */
+  get isAway(): boolean {
+    return this.#manager === undefined || this.#broken;
+  }
+
   /** Messages that came more than once. */
   get redelivered(): number {
     return this.#redelivered;

@@ -255,6 +255,8 @@ export const aggregatorLimits = {
   alertFindingsMax: 16,
   /** The state behind alerts is saved when an alert changes, and otherwise no more often than this. */
   alertStateSaveMs: 30_000,
+  /** An outage (a full disk, a broker out of reach) is over for alerts this long after its last sign: ranks try again after 5 s at most. */
+  alertOutageEndMs: 15_000,
   /** A run without a batch for this long before the service starts is not opened at the start, but with its next batch. */
   alertResumeMsMax: 24 * 3600 * 1000,
   /** Runs that are opened at the start of the service because they may still go on: those with the last batches. */

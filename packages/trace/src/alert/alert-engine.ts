@@ -279,6 +279,20 @@ export class AlertEngine {
     if (state?.incarnation === incarnation && !state.ended) state.goneMs = nowMs;
   }
 
+  /** Nothing could be received in the last `ms`: silence in that time says nothing. */
+  excuse(ms: number, nowMs: number): void {
+    const later = (then: number): number => Math.min(nowMs, then + ms);
+    for (const state of this.#ranks.values()) {
+      state.lastMs = later(state.lastMs);
+      state.clockMs = later(state.clockMs);
+      state.goneMs = Number.NaN;
+    }
+    this.#lastBatchMs = later(this.#lastBatchMs);
+    this.#lastStepMs = later(this.#lastStepMs);
+    this.#worldSinceMs = later(this.#worldSinceMs);
+    this.#hang.excuse(nowMs);
+  }
+
   /** Takes the error that ended the rank's program. Ranks that were gone by then are its cause: a killed rank breaks the connections of the others. */
   fail(rank: number, incarnation: string, error: string): void {
     const state = this.#ranks.get(rank);

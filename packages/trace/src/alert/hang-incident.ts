@@ -80,7 +80,7 @@ export class HangIncident {
   #firedMs = Number.NEGATIVE_INFINITY;
   /** Key of the last report: a report that differs only in duration is not repeated. Unknown after a restart. */
   #key: string | undefined = undefined;
-  /** Time until which a rank was stopped. */
+  /** Time until which a rank was stopped, or nothing could be received. */
   #explainedMs = Number.NEGATIVE_INFINITY;
   #isSuspected = false;
 
@@ -144,6 +144,11 @@ export class HangIncident {
     if (alert === undefined) return;
     this.#alert = undefined;
     resolveAlert(alert, nowMs, resolution, this.#report);
+  }
+
+  /** Nothing could be received until now: ranks may have gone on. */
+  excuse(nowMs: number): void {
+    this.#explainedMs = nowMs;
   }
 
   restore(alert: OpenAlert | null, nowMs: number): void {
