@@ -73,6 +73,31 @@ test.for([
   },
 );
 
+test.for([
+  [2, 'data', 'data'],
+  [3, 'data', 'data'],
+  [3, 'before', 'forward'],
+  [4, 'before', 'forward'],
+] as const)(
+  'of %i ranks whose buffers rank 0 broadcasts in forward, rank 1 is slow in %s: it is named, and no other',
+  async ([ranks, place, phase], context) => {
+    const name = `buffers-${ranks}-${place}`;
+    const { report } = await run(name, ranks, 'torch_buffers.py', [`${steps}`, place], context);
+    expect(blamed(report)).toEqual([{ kind: 'straggler', ranks: [1], phase }]);
+    const { events } = await readRun(join(directory, name), name);
+    const collectives = events.filter(({ kind }) => kind === 'collective');
+    const broadcasts = collectives.filter(({ name: op, group }) => op === 'broadcast' && group === 'world');
+    for (let rank = 0; rank < ranks; rank++) {
+      // Its parameters and buffers when the model is made, then its buffers once a step.
+      const sequences = broadcasts.filter(({ rank: of }) => of === rank).map(({ sequence }) => sequence);
+      expect(sequences).toEqual(Array.from({ length: 1 + steps }, (_, at) => at));
+    }
+    expect(broadcasts.every(({ bytes }) => (bytes ?? 0) > 0)).toBe(true);
+    // The buckets of gradients, in the second step.
+    expect(collectives.filter(({ group }) => group === 'DDP buckets')).toHaveLength(ranks);
+  },
+);
+
 test('of 2 ranks with sharded parameters, the last is slow in forward: it is named, and every gather and scatter is there', async (context) => {
   const { report } = await run('sharded', 2, 'torch_sharded.py', [`${steps}`], context);
   expect(blamed(report)).toEqual([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);

@@ -3173,6 +3173,25 @@ def _hook_data_parallel():
             _notice(f"this version of PyTorch is not known well enough (DistributedDataParallel): {_reason(error)}")
 
     module.__init__ = init
+    _hook_buckets(torch.distributed)
+
+
+def _hook_buckets(distributed):
+    """In the second forward pass gradients are put into other buckets, on which the ranks agree: each waits for the others there, once."""
+    Reducer = getattr(distributed, "Reducer", None)
+    original = getattr(Reducer, "_rebuild_buckets", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def rebuild(reducer):
+        began = _now()
+        is_rebuilt = original(reducer)
+        if is_rebuilt and _running is not None:
+            _add_collective(_running, "broadcast", "DDP buckets", began)
+        return is_rebuilt
+
+    Reducer._rebuild_buckets = rebuild
 
 
 def _watch_data_parallel(module):
@@ -3197,17 +3216,21 @@ def _watch_data_parallel(module):
 
 def _add_data_parallel(profile):
     try:
-        if not any(module.require_backward_grad_sync for module in _data_parallel):
-            return
-        # Every rank counts this backward, also where the parameter got no gradient.
-        span = profile._collective("all_reduce", "DDP", 0, None)
-        if span is None or _backward.computed is None or len(profile._events) >= _EVENTS_MAX:
-            return
-        span.thread, span.start, span.end = _thread_of(profile), _backward.computed, _now()
-        if span.thread is not None:
-            profile._events.append(span)
+        if any(module.require_backward_grad_sync for module in _data_parallel):
+            # Every rank counts this backward, also where the parameter got no gradient.
+            _add_collective(profile, "all_reduce", "DDP", _backward.computed)
     except Exception:
         profile._dropped_events += 1
+
+
+def _add_collective(profile, op, group, began):
+    """One that ends now. `began`: None: it is counted, and not recorded."""
+    span = profile._collective(op, group, 0, None)
+    if span is None or began is None or len(profile._events) >= _EVENTS_MAX:
+        return
+    span.thread, span.start, span.end = _thread_of(profile), began, _now()
+    if span.thread is not None:
+        profile._events.append(span)
 
 
 def _hook_device_waits():
@@ -3402,10 +3425,25 @@ def trace_collectives():
         module = sys.modules.get("torch.distributed.distributed_c10d")
         if module is not None and getattr(module, name, None) is original:
             setattr(module, name, traced)
+    _hook_buffers(distributed)
     for name, peer in (("send", "dst"), ("recv", "src")):
         original = getattr(distributed, name, None)
         if original is not None and not getattr(original, "_is_traced", False):
             _bind_traced(name, original, _traced(original, functools.partial(_send_or_receive, name, peer)))
+
+
+def _hook_buffers(distributed):
+    """DistributedDataParallel broadcasts its buffers, such as those of a BatchNorm, below Python, at the beginning of each forward pass."""
+    original = getattr(distributed, "_broadcast_coalesced", None)
+    if original is None:
+        _notice("this version of PyTorch is not known well enough: broadcasts of buffers (DistributedDataParallel) are not recorded")
+    elif not getattr(original, "_is_traced", False):
+
+        def part_of(args, kwargs):
+            given = {**dict(zip(("process_group", "tensors"), args)), **kwargs}
+            return "broadcast", _group_name((given.get("process_group"),), {}), _payload((given.get("tensors"),), {}), None
+
+        distributed._broadcast_coalesced = _traced(original, part_of)
 
 
 def _bind_traced(name, original, traced):
