@@ -78,6 +78,19 @@ test('a step whose gradients overflow is a step with its phases, though its opti
   for (const { phases } of steps) expect([...(phases?.keys() ?? [])]).toEqual(['forward', 'backward', 'optimizer']);
 });
 
+test.for([
+  // The second one has to go on for a while before it counts: 16 of its steps are one.
+  ['next', 30 + 60 - 16],
+  ['turns', 20],
+] as const)(
+  'of two optimizers the first one counts the steps, until it stops and the other goes on: %s',
+  async ([shape, steps], context) => {
+    const python = pythonWith(context, 'torch');
+    run(python, ['-m', 'ranktrace', program('optimizers_rank.py')], shape, { SHAPE: shape });
+    expect(await stepsOf(shape)).toBe(steps);
+  },
+);
+
 test('waits for a device are a phase of their own, in the midst of the forward pass, too', async (context) => {
   const python = pythonWith(context, 'torch');
   run(python, ['-I', program('waiting_rank.py')], 'waiting', {});

@@ -2893,6 +2893,7 @@ class _Pinger:
 _is_instrumented = False
 _first_optimizer = None
 _optimizer_steps = 0
+_OTHER_STEPS_MAX = 16  # of another optimizer between two steps of the first one: networks that train in turns take 1 to about 5
 _has_loader = False
 _mark = threading.local()  # by thread: when the forward pass may have begun, and its parts before waits for a device
 _WAIT_NS = 50_000  # a call that may wait for a device and takes so long has waited
@@ -3026,7 +3027,7 @@ def _hook_optimizers():
             open_spans[optimizer] = span
 
     def end(optimizer, *_):
-        global _first_optimizer, _optimizer_steps
+        global _optimizer_steps
         _optimizer_steps += 1
         profile = _running
         span = open_spans.pop(optimizer, None)
@@ -3036,13 +3037,29 @@ def _hook_optimizers():
             _add_since_mark(profile, "optimizer")
         if profile is None:
             return
-        # A program may have several optimizers: the first one counts the steps.
-        if _first_optimizer is None or _first_optimizer() is None:
-            _first_optimizer = weakref.ref(optimizer)
-        if _first_optimizer() is optimizer and not profile._counts_steps:
+        if counts(optimizer) and not profile._counts_steps:
             profile._end_step()
         # Of a loop with a loader, the next batch comes first.
         _set_mark(_now(), is_forward=not _has_loader)
+
+    others = weakref.WeakKeyDictionary()  # steps of each since the last one of the first optimizer
+    most = 0
+
+    def counts(optimizer):
+        """A program may have several optimizers: the first one counts the steps, until it takes none while another one goes on and on."""
+        nonlocal most
+        global _first_optimizer
+        first = _first_optimizer and _first_optimizer()
+        if first is not optimizer:
+            others[optimizer] = others.get(optimizer, 0) + 1
+            if first is not None and others[optimizer] <= max(_OTHER_STEPS_MAX, 2 * most):
+                return False
+            _first_optimizer = weakref.ref(optimizer)
+            most = 0
+        else:
+            most = max((most, *others.values()))
+        others.clear()
+        return True
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
