@@ -253,6 +253,27 @@ outputs: [{ type: webhook, url: "${url}" }, { type: exit_code, rules: [step_time
     expect(stderr).toMatch(/run data: \w+ step_time_limit firing: /);
   });
 
+  it('without --config they are among the findings, as in the report', async () => {
+    // Rank 0 goes on until the alert about rank 1 is stored: a shell keeps its exit code to itself.
+    const script = `
+      import { existsSync } from 'node:fs';
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; step < 20 || !existsSync(process.argv[1]); step++) {
+        prof.step();
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        if (step === 15 && process.env.RANK === '1') throw new Error('bad batch');
+      }
+      await prof.stop();`;
+    const stored = join(directory, 'failing', 'alerts.jsonl');
+    const program = ['sh', '-c', '"$0" --input-type=module -e "$1" "$2"; true', node, script, stored];
+    const { stdout } = await runCommand(['run', '--ranks', '2', '--name', 'failing', '--out', directory, '--', ...program]);
+    const alertedIn = (text: string) => linesOf(text, 'alerted at step').map((line) => line.replace(/ \(.*\)$/, ''));
+    expect(alertedIn(stdout)).toEqual(['    alerted at step 15: rank 1 failed after step 15: Error: bad batch']);
+    const reported = await runLine(['report', join(directory, 'failing')]);
+    expect(alertedIn(reported.stdout)).toEqual(alertedIn(stdout));
+  });
+
   it('ends before any rank starts when the configuration is wrong', async () => {
     const wrong = config('wrong.yml', 'outputs: 5\n');
     const marker = join(directory, 'started');

@@ -27,6 +27,7 @@ import { ranksText } from '@ranktrace/trace';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { HeadlineSinks } from '../print/print-headline.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
+import { matchAlerts, noAlerts, storedAlerts } from '../print/report-alerts.ts';
 import { oneGpuEach } from '../ranks/host-gpus.ts';
 import { pageDirectory } from '../ranks/page-directory.ts';
 import { RankNotes } from '../ranks/rank-notes.ts';
@@ -192,16 +193,18 @@ async function writeRuns(
     const sources = aggregator.store(run).sources();
     if (sources.length === 0) continue;
     const path = runs.length === 1 && trace !== undefined ? trace : join(resolve(out), run, 'trace.pftrace');
-    const alerts = config === undefined ? undefined : aggregator.alerts.alerts(run);
+    const alerts = storedAlerts([join(resolve(out), run)]);
     try {
       const headline = new HeadlineSinks();
       const report = await mergeAndReport(sources, path, headline.all);
       const { blame } = headline;
-      const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
+      const data = { ...(reportData(report) as object), alerts, trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
+      // Those of a configuration are a list of their own.
+      const among = config === undefined ? matchAlerts(alerts, blame.findings, report.findings) : noAlerts;
       const blocks = [
-        formatReport(report, blame, headline.inShort(blame, report, alerts)),
-        ...(alerts === undefined ? [] : [alertLines(alerts)]),
+        formatReport(report, blame, headline.inShort(blame, report, alerts), among),
+        ...(config === undefined ? [] : [alertLines(alerts)]),
       ];
       const text = `\n${blocks.join('\n\n')}\n\ntrace: ${printable(path)} (${formatBytes(report.bytes)}; ${printable(opens)})`;
       if (json === true) printData(data);
