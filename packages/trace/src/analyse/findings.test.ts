@@ -126,6 +126,14 @@ describe('findings', () => {
     const killed = rankOf(0, { ended: false, from: traceTime(0), until: traceTime(900e6) });
     const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
     check([killed, failedOf(1, closed, 1030), rankOf(2)], [lost, `rank_failed [1] after rank 0 had stopped, rank 1 failed: ${closed}`]);
+    // So does one that left in good order, and came no further: here others failed in step 120, where it was missing.
+    const left = rankOf(0, { from: traceTime(0), until: traceTime(900e6) });
+    const stepsTo = (...lasts: number[]) => lasts.map((last, rank) => ({ rank, last, steps: last + 1, from: 0, until: 1e9 }));
+    const both = [left, failedOf(1, closed, 1030), failedOf(2, closed, 1040)];
+    const closings = `rank 1 failed first: ${closed}; 10.0 ms later rank 2: ${closed}`;
+    check(both, [`rank_failed [1] after rank 0 had ended after step 119, ${closings}`], 3, stepsTo(119, 119, 119));
+    check(both, [`rank_failed [1] ${closings}`], 3, stepsTo(120, 119, 119));
+    check(both, [`rank_failed [1] ${closings}`]);
     // An error of an earlier life is part of the restart.
     const next = { ...rankOf(2, { from: traceTime(5000e6), until: traceTime(9000e6) }) };
     const again = { ...next, process: { ...next.process, index: 9, pid: 5000 } };
@@ -158,6 +166,9 @@ describe('findings', () => {
     const text = 'rank_ended_early [1] the last step came early: rank 1 after step 14, most others after 39';
     check(four, [text], 4, until([39, 14, 39, 39]));
     check(two, [text], 2, until([39, 14]));
+    // The steps in the text are those of ranks: of two others, the lower one.
+    const lower = 'rank_ended_early [0] the last step came early: rank 0 after step 99, most others after 129 or later';
+    check(two.concat(rankOf(2)), [lower], 3, until([99, 129, 159]));
     // Ranks that run for a time differ a little, and where all are interrupted the slow ones have fewer; of a rank that alone went on nothing is said.
     check(four, [], 4, until([100, 97, 91, 102]));
     check(two, [], 2, until([39, 14], 40));

@@ -153,7 +153,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...failedFindings([...lives.values()]));
+  findings.push(...failedFindings([...lives.values()], steps.ranks));
   findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
@@ -220,7 +220,7 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
     roles.set(process.rank, process.metadata.get('role') ?? process.metadata.get('job_role') ?? '');
     if ((!ended && !isBeside(process.incarnation)) || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
-  const early: { readonly rank: number; readonly last: number; readonly others: number }[] = [];
+  const early: { readonly rank: number; readonly last: number; readonly others: string }[] = [];
   const byRole = new Map<string, StepsOfRank[]>();
   for (const one of ranks) {
     const role = roles.get(one.rank) ?? '';
@@ -230,13 +230,15 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
   }
   for (const peers of byRole.values()) {
     const most = Math.max(0, ...peers.map(({ steps }) => steps));
-    const others = mediansOfOthers(Float64Array.from(peers, ({ last }) => last));
+    const lasts = peers.map(({ last }) => last).sort((a, b) => a - b);
     const ends = mediansOfOthers(Float64Array.from(peers, ({ until }) => until));
     const lasted = Math.max(...peers.map(({ until }) => until)) - Math.min(...peers.map(({ from }) => from));
     for (const [at, { rank, last, until }] of peers.entries()) {
-      const theirs = Math.floor(others[at] as number);
+      // Half of the others came to it, or further; without `last`, which is not above it where it is early.
+      const theirs = lasts[lasts.length >> 1] as number;
       if (isGone.has(rank) || theirs - last <= Math.max(1, earlyShareMin * most)) continue;
-      if ((ends[at] as number) - until > earlyShareMin * lasted) early.push({ rank, last, others: theirs });
+      const others = theirs === lasts.at(-1) ? `${theirs}` : `${theirs} or later`;
+      if ((ends[at] as number) - until > earlyShareMin * lasted) early.push({ rank, last, others });
     }
   }
   if (early.length === 0) return [];
