@@ -85,9 +85,9 @@ async function recorded(name: string, environment: (files: string) => Record<str
 const withSteps = async (input: string, first: number, last: number) =>
   JSON.parse((await runLine(['report', input, '--json', '--steps', `${first}-${last}`])).stdout);
 
-/** The parts of a report about these steps, without the rest of the run and without the time of its end. */
+/** The parts of a report about these steps, without the rest of the run and without the times of its first step and its end. */
 // biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it.
-const ofSteps = ({ ranks, openWork, ...rest }: any): unknown => ({
+const ofSteps = ({ ranks, openWork, firstStepNs, ...rest }: any): unknown => ({
   ...rest,
   ranks: ranks.map(({ rank, incarnation, host, hostName, pid, alignment }: Record<string, unknown>) => ({
     ...{ rank, incarnation, host, hostName, pid, alignment },
