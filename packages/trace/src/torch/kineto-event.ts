@@ -352,7 +352,7 @@ export class KinetoEvent {
 
   /** Appends the span that ends; false if none is open, or it would end before it began. */
   #end(scanner: JsonScanner): boolean {
-    const span = this.#open.end(this.#track());
+    const span = this.#open.end(this.#track(), this.#name);
     if (span === undefined) return false;
     this.#duration = (this.#micros - span.micros) * 1000 + this.#nanos - span.nanos;
     if (this.#duration < 0) return false;

@@ -1,5 +1,5 @@
 // Spans of Chrome traces that come as two events, begin ("B") and end ("E"), as Horovod's timeline has them: the end closes the last begin of
-// its track.
+// its name on its track, for spans may overlap by the rounding of their times; an end without such a begin closes the last one.
 //
 // Invariant: a span is complete or counted. Its length is never guessed.
 
@@ -48,9 +48,10 @@ export class OpenSpans {
     this.count++;
   }
 
-  /** The span that ends now; undefined if none is open. */
-  end(track: number): OpenSpan | undefined {
-    const span = this.#byTrack.get(track)?.pop();
+  /** The span that ends now: the last one of this name, or the last one where the end has another name or none (below 0). Undefined if none is open. */
+  end(track: number, name: number): OpenSpan | undefined {
+    const open = this.#byTrack.get(track) ?? [];
+    const [span] = open.splice(name < 0 ? -1 : open.findLastIndex((one) => one.name === name), 1);
     if (span === undefined) return undefined;
     this.#budget.give(spanBytes);
     this.count--;

@@ -364,6 +364,13 @@ describe("other programs' Chrome traces", () => {
     }
   });
 
+  test('an end closes the last span of its name, or the last one', () => {
+    const of = (ph: string, ts: number, name?: string): object => ({ ph, name, pid: 1, tid: 1, ts });
+    const events = [of('B', 0, 'step'), of('B', 2, 'op'), of('E', 9, 'step'), of('B', 9, 'next'), of('E', 9.001, 'op'), of('E', 12)];
+    const { columns, length } = readKineto(bytesOf(JSON.stringify(events))).events;
+    expect([length, ...columns.duration.subarray(0, 3)]).toEqual([3, 9000, 7001, 3000]);
+  });
+
   test('a process number may be text', () => {
     const text = '[{"ph":"X","name":"a","pid":"4000","tid":"1","ts":1,"dur":1},{"ph":"X","name":"a","pid":"Spans","ts":1,"dur":1}]';
     const { events, tracks, skipped } = readKineto(bytesOf(text));
