@@ -198,6 +198,44 @@ test('an uncaught exception ends the process as always, with what was recorded',
   expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(['Error: mine']);
 });
 
+test.each([
+  ['finally, with await', 'try { await work(); } finally { await prof.stop(); }'],
+  ['finally, without await', 'try { await work(); } finally { prof.stop(); }'],
+  ['using', 'try { work(); } finally { prof[Symbol.dispose](); }'],
+  ['await using', 'try { work(); } finally { await prof[Symbol.asyncDispose](); }'],
+  ['a rejection', 'const main = async () => { try { await work(); } finally { await prof.stop(); } }; main(); await sleep(5000);'],
+])('an error that ends the program behind %s is recorded, and the flight recorder sent', async (_, end) => {
+  const { code, stderr } = await run(`
+    Symbol.dispose ??= Symbol.for('Symbol.dispose');
+    Symbol.asyncDispose ??= Symbol.for('Symbol.asyncDispose');
+    const prof = profile({ schedule: { wait: 1000, warmup: 1, active: 1 } }).start();
+    const work = () => recordFunction('work', () => recordFunction('inner', () => { throw new Error('mine'); }));
+    for (let step = 0; step < 3; step++) { recordFunction('train', () => recordFunction('inside', () => 1)); prof.step(); }
+    ${end}
+  `);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/Error: mine/);
+  expect(stderr).not.toMatch(/^ranktrace/m);
+  const batches = readBatches();
+  checkBatches(batches);
+  expect(batches.at(-1)?.header.last).toBe(true);
+  expect(batches.flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(['Error: mine']);
+  expect(names(batches).toSorted()).toEqual(['inner', 'inside', 'inside', 'inside', 'train', 'train', 'train', 'work']);
+});
+
+test('a program that fails after it stopped its profile, in a later turn, or not at all, adds no batch', async () => {
+  const { code } = await run(`
+    const prof = profile().start();
+    await prof.stop();
+    await sleep(50);
+    throw new Error('later');
+  `);
+  expect(code).toBe(1);
+  const batches = readBatches();
+  expect(batches.filter(({ header }) => header.last)).toHaveLength(1);
+  expect(batches.flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual([]);
+});
+
 test('no span stays open after a stack overflow that the program catches', async () => {
   const { code, stdout } = await run(`
     const prof = profile().start();

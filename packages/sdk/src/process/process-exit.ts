@@ -20,11 +20,11 @@ interface ErrorRecorder {
 
 /**
  * Calls `flush` at most once, when the process ends by itself or by an error; `failed`: with an exit code other than 0. An error that nobody handles is
- * recorded: the rank that failed first is the reason why others did. Returns a function that cancels this, and calls `cancelled`.
+ * recorded, and passed on: the rank that failed first is the reason why others did. Returns a function that cancels this.
  */
-export function onProcessEnd(recorder: ErrorRecorder, cancelled: () => void, flush: (failed: boolean) => void): () => void {
+export function onProcessEnd(recorder: ErrorRecorder, flush: (failed: boolean, error: string | undefined) => void): () => void {
+  let text: string | undefined;
   const cancel = (): void => {
-    cancelled();
     process.off('exit', end);
     process.off('uncaughtExceptionMonitor', record);
   };
@@ -32,14 +32,14 @@ export function onProcessEnd(recorder: ErrorRecorder, cancelled: () => void, flu
     // The program has its own way with errors, and may go on.
     if (process.listenerCount('uncaughtException') > 0 || process.hasUncaughtExceptionCaptureCallback()) return;
     const [first = ''] = String(error).trim().split('\n', 1);
-    const text = first.slice(0, errorChars);
+    text = first.slice(0, errorChars);
     recorder.instant('failed', { error: text });
     recorder.addMetadata(failedKey, text);
   });
   process.on('uncaughtExceptionMonitor', record);
   const end = guarded('shipping the last batches', (code: number) => {
     cancel();
-    flush(code !== 0);
+    flush(code !== 0, text);
   });
   process.prependListener('exit', end);
   return cancel;

@@ -38,6 +38,7 @@ import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './e
 import { KeptResults } from './kept-results.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
+import { type EndingParts, stop, stopBlocking, stopForGood } from './profile-end.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
 import { RankMetadata } from './rank-metadata.ts';
 import { type Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
@@ -45,11 +46,10 @@ import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
 /** Parts that exist while a profile records. */
-interface Running {
+interface Running extends EndingParts {
   readonly options: ResolvedOptions;
   readonly recorder: Recorder;
   readonly session: Session;
-  readonly link: ShipperLink;
   readonly channel: BroadcastChannel;
   readonly control: DetailControl;
   readonly judge: OverheadJudge;
@@ -57,7 +57,6 @@ interface Running {
   readonly cycle: ProfilerCycle;
   readonly hooks: TfjsHooks | undefined;
   readonly unwatch: () => void;
-  readonly cancelExit: () => void;
 }
 
 interface Plan {
@@ -150,8 +149,7 @@ export class ProcessProfile implements Profile {
       running.cycle.start();
     } catch (error) {
       this.#endRecording();
-      running.cancelExit();
-      running.link.stopNow(0);
+      stopForGood(running, 0);
       throw error;
     }
     if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
@@ -279,7 +277,7 @@ export class ProcessProfile implements Profile {
     if (this.#stopping === undefined) {
       const running = this.#endCycle();
       this.#layers?.remove();
-      this.#stopping = this.#stop(running);
+      this.#stopping = running === undefined ? Promise.resolve() : stop(running, running.options.exitDeadlineMs);
     }
     return this.#stopping;
   }
@@ -292,8 +290,7 @@ export class ProcessProfile implements Profile {
     const running = this.#endCycle();
     this.#layers?.remove();
     this.#stopping ??= Promise.resolve();
-    running?.cancelExit();
-    running?.link.stopNow(running.options.exitDeadlineMs);
+    if (running !== undefined) stopBlocking(running, running.options.exitDeadlineMs);
   }
 
   get #givenOptions(): ProfileOptions {
@@ -335,12 +332,14 @@ export class ProcessProfile implements Profile {
     this.#kept.start(options);
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
-    const cancelExit = onProcessEnd(recorder, cancelClaims, (failed) => {
+    const cancelExit = onProcessEnd(recorder, (failed, error) => {
+      cancelClaims();
       // A stand-in has no caller that ends its last cycle.
       if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();
       // The flight recorder exists for the events before a failure.
-      link.stopNow(options.exitDeadlineMs, failed);
+      link.stopNow(options.exitDeadlineMs, { pulls: failed });
+      if (failed) link.failed(options.exitDeadlineMs, error);
     });
     const { tf } = this.#options;
     let unwatchSteps = (): void => {};
@@ -362,7 +361,7 @@ export class ProcessProfile implements Profile {
     const cycle = this.#cycle(options, plan, recorder, control, hooks);
     const asked = new AskedSteps(captureWords(session));
     const judge = new OverheadJudge(recorder, control, options.overheadBudget);
-    return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelExit };
+    return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelClaims, cancelExit };
   }
 
   /** Begins or ends recording of steps requested by number: on all ranks at the same step. */
@@ -437,19 +436,12 @@ export class ProcessProfile implements Profile {
     return this.#kept.recording(what, about);
   }
 
-  async #stop(running: Running | undefined): Promise<void> {
-    if (running === undefined) return;
-    await running.link.stop(running.options.exitDeadlineMs);
-    running.cancelExit();
-  }
-
   /** Ends at once: the program has a profile of its own. Blocks until everything is shipped, for that profile may have the same spool. */
   #giveWay(): void {
     ProcessProfile.#standIn = undefined;
     const running = this.#endRecording();
     this.#stopping ??= Promise.resolve();
-    running?.cancelExit();
-    running?.link.stopNow(running.options.exitDeadlineMs);
+    if (running !== undefined) stopForGood(running, running.options.exitDeadlineMs);
   }
 
   /** Ends the schedule, and fetches results while there is a shipper to ask. */

@@ -2,6 +2,7 @@
 //
 //   main thread      start ──► new Worker ───────── stop ─► Atomics.wait until FLUSHED (or a deadline)
 //   shipper worker        STARTING ──► READY ──► … ──────► FLUSHED          ERROR: it cannot work; recording ends
+//                                        ▲──── failed ───────┘
 //
 //   user thread      asks or hears `open` ──► makes its ring ──► `attach` ──► the shipper drains it
 //
@@ -85,8 +86,13 @@ export interface ShipperStart {
 
 export type ToShipper =
   | AttachedThread
-  /** `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: also ship the flight recorder's detail. */
-  | { readonly type: 'stop'; readonly until: bigint; readonly pulls: boolean }
+  /**
+   * `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: also ship the flight recorder's detail.
+   * `waits`: stay for a `failed`.
+   */
+  | { readonly type: 'stop'; readonly until: bigint; readonly pulls: boolean; readonly waits: boolean }
+  /** After FLUSHED: the program fails all the same, by the `error` if it is known. The control word is READY again. */
+  | { readonly type: 'failed'; readonly until: bigint; readonly error: string | undefined }
   | { readonly type: 'toggleDevices'; readonly on: boolean }
   /** The program began to listen for a signal, or ceased to. */
   | { readonly type: 'signals' }

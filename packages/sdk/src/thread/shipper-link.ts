@@ -2,6 +2,7 @@
 //
 //   stop()      returns to the event loop until FLUSHED, ERROR, the worker's exit, or the deadline
 //   stopNow()   the same without the event loop: Atomics.wait, for `process.exit`
+//   failed()    after either: one batch more, of a program that stopped its profile on its way to an end by an error
 //
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws. A worker that did not end by then, as
 // on a host without a free CPU, is reported.
@@ -34,6 +35,8 @@ export class ShipperLink {
   readonly #worker: Worker;
   readonly #control: Int32Array;
   readonly #ended: Promise<void>;
+  /** Whether the worker, once stopped, waits for `failed`; undefined until it is asked to stop. */
+  #waits: boolean | undefined;
 
   /** `failed` is called when the worker cannot go on. */
   constructor(start: ShipperStart, failed: () => void) {
@@ -94,10 +97,10 @@ export class ShipperLink {
     return message?.message;
   }
 
-  /** Ships the rest; resolves when that is done or after `deadlineMs`. */
+  /** Ships the rest; resolves when that is done or after `deadlineMs`. The worker then waits for `failed` or `end`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#worker.ref();
-    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
+    this.#sendStop(deadlineMs, false, true);
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<'late'>((resolve) => {
       const late = guarded('stopping', () => resolve('late'));
@@ -105,16 +108,42 @@ export class ShipperLink {
     });
     const end = await Promise.race([this.#ended, deadline]);
     clearTimeout(timer);
-    const terminated = this.#worker.terminate();
-    // A thread that waits for its disk ends when the disk answers: the program goes on.
+    this.#worker.unref();
     // A training thread that was busy until now finds its timer before the worker's message.
-    if (end === 'late' && !hasEnded(this.#session)) this.#reportCut(deadlineMs);
-    else await terminated;
+    if (end !== 'late' || hasEnded(this.#session)) return;
+    // A thread that waits for its disk ends when the disk answers: the program goes on.
+    this.end();
+    this.#reportCut(deadlineMs);
   }
 
-  /** The same, blocking this thread. `pulls`: with the flight recorder's detail. */
-  stopNow(deadlineMs: number, pulls = false): void {
-    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls });
+  /** The same, blocking this thread. `pulls`: with the flight recorder's detail. `waits`: the worker then waits, as after `stop`. */
+  stopNow(deadlineMs: number, { pulls = false, waits = false }: { readonly pulls?: boolean; readonly waits?: boolean } = {}): void {
+    this.#sendStop(deadlineMs, pulls, waits);
+    this.#wait(deadlineMs);
+  }
+
+  /** Ships what the flight recorder holds, and the error, blocking this thread. For a worker that was stopped and has not ended. */
+  failed(deadlineMs: number, error: string | undefined): void {
+    const { flushed, ready } = sessionState;
+    if (this.#waits !== true) return;
+    this.#waits = false;
+    if (Atomics.compareExchange(this.#control, 0, flushed, ready) !== flushed) return;
+    this.#post({ type: 'failed', until: inMs(deadlineMs), error });
+    this.#wait(deadlineMs);
+  }
+
+  /** Ends the worker's thread. */
+  end(): void {
+    void this.#worker.terminate();
+  }
+
+  #sendStop(deadlineMs: number, pulls: boolean, waits: boolean): void {
+    if (this.#waits !== undefined) return;
+    this.#waits = waits;
+    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls, waits });
+  }
+
+  #wait(deadlineMs: number): void {
     const end = performance.now() + deadlineMs + graceMs;
     for (;;) {
       const state = Atomics.load(this.#control, 0);

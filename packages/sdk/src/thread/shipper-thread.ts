@@ -1,11 +1,12 @@
 // The shipper worker: all work that costs time or may wait happens on this thread, never on one that trains.
 //
-// Invariants: the main thread unrefs it, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and wakes the thread
-// that waits for that; it needs nothing from the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
+// Invariants: the main thread unrefs it, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once (once more for a program
+// that fails after it stopped its profile), and wakes the thread that waits for that; it needs nothing from the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
 // `stop`, or by a signal that will end the process, which it lets through when it is done.
 
 import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
+import { failedKey } from '@ranktrace/protocol';
 import { Collector } from '../collect/collector.ts';
 import type { DeviceProgress } from '../collect/device-steps.ts';
 import { GpuRecording } from '../gpu/gpu-recording.ts';
@@ -35,26 +36,30 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
 
   let stopping = false;
   leaveNote(options, session.id);
-  const shipper = openShipper(options, identity, {
-    control: (message) => {
-      // No batch follows the last one.
-      if (stopping) return;
-      if (message.type === 'flush') collector.flush();
-      if (message.type === 'pull' && message.run === options.run) {
-        gpu?.drain(true);
-        collector.pull(message.fromStep, message.toStep);
-      }
-      if (message.type === 'record' && message.run === options.run) {
-        gpu?.drain(true);
-        collector.record(message.fromStep, message.toStep);
-      }
-    },
-    notice,
-  });
+  const open = () =>
+    openShipper(options, identity, {
+      control: (message) => {
+        // No batch follows the last one.
+        if (stopping) return;
+        if (message.type === 'flush') collector.flush();
+        if (message.type === 'pull' && message.run === options.run) {
+          gpu?.drain(true);
+          collector.pull(message.fromStep, message.toStep);
+        }
+        if (message.type === 'record' && message.run === options.run) {
+          gpu?.drain(true);
+          collector.record(message.fromStep, message.toStep);
+        }
+      },
+      notice,
+    });
+  let shipper = open();
   const collector = new Collector({
     session: { ...session, epochNs: at(session.epochNs) },
     identity,
-    shipper,
+    get shipper() {
+      return shipper;
+    },
     flushIntervalMs: options.flushIntervalMs,
     flightRecorderSteps: options.flightRecorderSteps,
     flightRecorderBytes: options.flightRecorderBytes,
@@ -72,19 +77,19 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   });
 
   const channel = new BroadcastChannel(channelName);
-  const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  const announce = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
   channel.onmessage = guarded('hearing of threads', (event: unknown) => {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'attach') collector.attach(message);
-    else if (message.type === 'ask' && !stopping) open();
+    else if (message.type === 'ask' && !stopping) announce();
   });
-  open();
+  announce();
 
   const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
   let failed = 0;
   const tick = guarded('reading what was recorded', () => {
     // A bug of ours that recurs at every drain would never end.
-    if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
+    if (++failed > recordingLimits.drainsFailedMax) endWith(session.control, new Error('what was recorded cannot be read'));
     gpu?.drain(collector.awaitsDevice);
     collector.tick();
     failed = 0;
@@ -93,6 +98,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   const heard = guarded('hearing the training thread', (message: ToShipper) => {
     if (message.type === 'attach') return collector.attach(message);
     if (message.type === 'signals') return signals.update();
+    if (message.type === 'failed') return fail(message);
     if (stopping) return;
     if (message.type === 'toggleDevices') {
       gpu?.toggle(message.on);
@@ -104,27 +110,38 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
       sampling.sampleHost(collector.resultsEnd);
       return answer(message, collector);
     }
-    finish(message.until, message.pulls);
+    finish(message);
   });
   parentPort?.on('message', heard);
-  const finish = (until: bigint, pulls: boolean): void => {
+  const finish = (stop: Omit<Extract<ToShipper, { type: 'stop' }>, 'type'>): void => {
     stopping = true;
     clearInterval(timer);
     sampling.stop();
     gpu?.stop();
-    orEnd(session.control, async () => {
-      if (pulls) collector.pull();
-      collector.flush(true);
-      // A worker that has just started reads this late: the waiting thread must not wait longer for that.
-      await shipper.drained(Math.max(0, Number(until - process.hrtime.bigint()) / 1e6));
-      const closed = shipper.close();
-      // Before anybody learns that this is over: the main thread may then end this thread, and with it the signal handles.
-      if (signals.heard === undefined) signals.end();
-      else signals.raise();
-      report(session.control, sessionState.flushed);
-      channel.close();
-      await closed;
-      parentPort?.close();
+    orEnd(session.control, () => sayGoodbye(stop));
+  };
+  /** Ships the rest. */
+  const sayGoodbye = async ({ until, pulls, waits }: Parameters<typeof finish>[0]): Promise<void> => {
+    if (pulls) collector.pull();
+    collector.flush(true);
+    // A worker that has just started reads this late: the waiting thread must not wait longer for that.
+    await shipper.drained(Math.max(0, Number(until - process.hrtime.bigint()) / 1e6));
+    const closed = shipper.close();
+    // Before anybody learns that this is over: the main thread may then end this thread, and with it the signal handles.
+    if (signals.heard === undefined) signals.end();
+    else signals.raise();
+    report(session.control, sessionState.flushed);
+    channel.close();
+    if (waits) return;
+    await closed;
+    parentPort?.close();
+  };
+  /** A program stops its profile while an error ends it: what the flight recorder holds follows, and a last batch with the error. */
+  const fail = ({ until, error }: Extract<ToShipper, { type: 'failed' }>): void => {
+    orEnd(session.control, () => {
+      shipper = open();
+      if (error !== undefined) collector.addFact(failedKey, error);
+      return sayGoodbye({ until, pulls: true, waits: false });
     });
   };
   report(session.control, sessionState.ready);
@@ -142,7 +159,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   // Last: a signal may have come during all of this loading, and then it ends here.
   signals.onHeard = () => {
     shipper.hurry();
-    if (!stopping) finish(process.hrtime.bigint() + BigInt(options.exitDeadlineMs) * 1_000_000n, false);
+    if (!stopping) finish({ until: process.hrtime.bigint() + BigInt(options.exitDeadlineMs) * 1_000_000n, pulls: false, waits: false });
   };
 }
 
@@ -157,13 +174,13 @@ function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, col
 /** Runs `work`, which is essential: an error in it ends recording, and no thread waits for it. */
 function orEnd(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
   try {
-    work()?.catch((error: unknown) => fail(control, error));
+    work()?.catch((error: unknown) => endWith(control, error));
   } catch (error) {
-    fail(control, error);
+    endWith(control, error);
   }
 }
 
-function fail(control: SharedArrayBuffer, error: unknown): void {
+function endWith(control: SharedArrayBuffer, error: unknown): void {
   report(control, sessionState.error);
   say(`ranktrace: recording ended: ${reasonOf(error)}`);
   process.exit(1); // Ends this thread only.
