@@ -1,7 +1,7 @@
 // The service: opens the pipeline and its entrances, in order; disposal closes them in reverse, so that nothing arrives at a closed part.
 
 import { join } from 'node:path';
-import type { Alert, ControlMessage, LiveMessage } from '@ranktrace/protocol';
+import type { Alert, ControlMessage, LiveMessage, RankStatus } from '@ranktrace/protocol';
 import type { ServeConfig } from './alert/alert-config.ts';
 import { AlertDelivery } from './alert/alert-delivery.ts';
 import { alertFindings } from './alert/alert-findings.ts';
@@ -131,7 +131,13 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const publish = nats && ((subject: string, text: string) => publishTo(jetStreams[0], subject, text));
   const delivery = new AlertDelivery(config?.outputs ?? [], { onNotice, log: options.onNotice, publish });
   alerts.subscribe((alert) => delivery.deliver(alert));
-  const metrics = new Metrics({ status: () => status(), alerts: () => countAlerts(alerts.alerts()), outputs: () => delivery.status() });
+  const former = (name: string): RankStatus[] => pipeline.live.former(name);
+  const metrics = new Metrics({
+    status: () => status(),
+    former,
+    alerts: () => countAlerts(alerts.alerts()),
+    outputs: () => delivery.status(),
+  });
   const pipeline = createPipeline({ out, runs: taken, metrics, alerts, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());

@@ -366,7 +366,8 @@ export class AlertService implements AsyncDisposable {
     const store = this.#options.store(alerts.run);
     if (store === undefined || this.#closed.signal.aborted) return hinted;
     try {
-      return await withDeadline(this.#closed.signal, limits.alertCauseMsMax, (signal) => explainAlert(alert, store.sources(), signal));
+      const stored = store.sources().filter(({ rank }) => alerts.engine.isInJob(rank));
+      return await withDeadline(this.#closed.signal, limits.alertCauseMsMax, (signal) => explainAlert(alert, stored, signal));
     } catch (error) {
       this.#options.onNotice(`run ${alerts.run}: the cause of alert ${alert.id} is not known: ${messageOf(error)}`);
       return hinted;

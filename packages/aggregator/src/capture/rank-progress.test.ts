@@ -56,6 +56,22 @@ test('how long ago a rank was heard is its own', () => {
   expect(live.worldSize('demo')).toBe(4);
 });
 
+test('a job that is started again with fewer ranks has those alone, and what the others stored stays; with more it has all', () => {
+  const live = new LiveState();
+  const ranks = (): number[] => live.status().runs.flatMap((run) => run.ranks.map(({ rank }) => rank));
+  for (const rank of [0, 1, 2, 3]) update(live, { rank, worldSize: 4 });
+  update(live, { rank: 0, worldSize: 2, incarnation: '0002' });
+  update(live, { rank: 3, worldSize: 4, sequence: 1 });
+  expect(live.status().runs).toMatchObject([{ worldSize: 2 }]);
+  expect([ranks(), live.progress('demo').map(({ rank }) => rank), live.worldSize('demo')]).toEqual([[0, 1], [0, 1], 2]);
+  expect(live.former('demo').map(({ rank, batches }) => [rank, batches])).toEqual([
+    [2, 1],
+    [3, 1],
+  ]);
+  update(live, { rank: 1, worldSize: 4, incarnation: '0002' });
+  expect([ranks(), live.worldSize('demo'), live.former('demo')]).toEqual([[0, 1, 2, 3], 4, []]);
+});
+
 test('a rank that breaks its connection off is lost, once it had time to come back; one of an earlier life is not', () => {
   const live = new LiveState();
   const stateOf = (): readonly [string | undefined, boolean] => {

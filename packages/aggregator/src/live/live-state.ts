@@ -2,7 +2,8 @@
 // opened, so a restarted service reports the same as one that never stopped.
 //
 // A rank's `batches`, `missing`, `events` and `dropped` are sums over its incarnations (a restart hides no loss); `incarnation`, `host`, `step` and
-// `ended` are those of the latest incarnation, the one that came last, whatever its clock shows.
+// `ended` are those of the latest incarnation, the one that came last, whatever its clock shows. A job that was started again with fewer ranks has
+// no longer all that came: the others are former ones.
 
 import {
   type Batch,
@@ -114,10 +115,11 @@ export class LiveState {
   update(batch: Batch, counts: StoredCounts): void {
     const { header } = batch;
     const run = this.#run(header.run);
-    run.worldSize = Math.max(run.worldSize, header.worldSize);
     run.lastBatchAt = performance.now();
+    if (!run.ranks.has(header.rank)) run.worldSize = Math.max(run.worldSize, header.worldSize);
     const rank = rankOf(run, header);
     if (counts.isLatest && header.incarnation !== rank.latest.incarnation) {
+      if (!isBeside(header.incarnation)) run.worldSize = header.worldSize;
       rank.ended = false;
       rank.step = -1;
       rank.steps.restart();
@@ -169,9 +171,18 @@ export class LiveState {
     const runs = [...this.#runs].map(([run, { worldSize, ranks }]) => ({
       run,
       worldSize,
-      ranks: [...ranks.values()].map(rankStatus).sort((a, b) => a.rank - b.rank),
+      ranks: [...ranks.values()]
+        .filter(({ latest }) => !isFormer(latest, worldSize))
+        .map(rankStatus)
+        .sort((a, b) => a.rank - b.rank),
     }));
     return { type: 'status', runs, quarantined, expired };
+  }
+
+  /** Ranks that the job no longer has; what they stored and lost stays. */
+  former(run: string): RankStatus[] {
+    const { worldSize = 0, ranks } = this.#runs.get(run) ?? {};
+    return [...(ranks?.values() ?? [])].filter(({ latest }) => isFormer(latest, worldSize)).map(rankStatus);
   }
 
   /** When the last batch of a run came, ms of `performance.now`; −Infinity for a run that is not known. */
@@ -184,14 +195,15 @@ export class LiveState {
     return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
   }
 
-  /** Progress of each rank of a run, in no order; empty for an unknown run. */
+  /** Progress of each rank that the job has, in no order; empty for an unknown run. */
   progress(run: string): RankProgress[] {
-    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, incarnations, rows, steps, inside, isGone, ...progress }) => {
-      return { rank: latest.rank, incarnation: latest.incarnation, sender: latest, ...progress };
-    });
+    const { worldSize = 0, ranks } = this.#runs.get(run) ?? {};
+    return [...(ranks?.values() ?? [])].flatMap(({ latest, incarnations, rows, steps, inside, isGone, ...progress }) =>
+      isFormer(latest, worldSize) ? [] : [{ rank: latest.rank, incarnation: latest.incarnation, sender: latest, ...progress }],
+    );
   }
 
-  /** Number of ranks of a run, as far as they announced it. */
+  /** Number of ranks of a run, as the rank that was started again last has it. */
   worldSize(run: string): number {
     return this.#runs.get(run)?.worldSize ?? 0;
   }
@@ -216,6 +228,9 @@ export class LiveState {
     return run;
   }
 }
+
+/** Whether a job of `worldSize` has no place for a rank whose own life had one. */
+const isFormer = ({ rank, worldSize: then }: BatchHeader, worldSize: number): boolean => rank >= worldSize && rank < then;
 
 function rankOf(run: RunState, header: BatchHeader): RankState {
   let rank = run.ranks.get(header.rank);

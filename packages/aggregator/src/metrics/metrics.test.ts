@@ -66,6 +66,19 @@ function seriesOf(text: string, series: string): number | undefined {
 }
 
 describe('metrics', () => {
+  test('of a job that was started again with fewer ranks are those of the ranks it has, and count what all stored', async () => {
+    using directory = temporaryDirectory();
+    await using aggregator = await startAggregator({ out: directory.path });
+    for (const rank of [0, 1, 2, 3]) aggregator.ingest(makeBatch({ rank, worldSize: 4, sequence: rank, spans: 10 }));
+    const eventsOf = async (): Promise<(number | undefined)[]> => {
+      const text = await (await fetch(`${aggregator.address}/metrics`)).text();
+      return ['world_size', 'last_step', 'events_total'].map((name) => seriesOf(text, `ranktrace_${name}{run="demo"}`));
+    };
+    expect(await eventsOf()).toEqual([4, 0, 44]);
+    for (const rank of [0, 1]) aggregator.ingest(makeBatch({ rank, worldSize: 2, incarnation: '0002', sequence: 9, spans: 10 }));
+    expect(await eventsOf()).toEqual([2, 9, 66]);
+  });
+
   test('count steps and phases by run', async () => {
     const metrics = metricsAt(() => second);
     metrics.stored(batchOf({}, [{ step: 0, lengthMs: 210, phasesMs: { forward: 90, all_reduce: 60 } }]), 1000);

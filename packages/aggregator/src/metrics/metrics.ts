@@ -46,6 +46,8 @@ export interface MetricAbout {
 
 export interface MetricsOptions {
   readonly status: () => LiveMessage;
+  /** Ranks of a run that its job no longer has: they count in what was stored and lost. */
+  readonly former?: ((run: string) => readonly RankStatus[]) | undefined;
   /** Alerts that are kept. */
   readonly alerts?: (() => readonly AlertCount[]) | undefined;
   /** Results of their delivery. */
@@ -175,7 +177,7 @@ export class Metrics {
     const worst = new Worst();
     for (const { run: name, worldSize, ranks } of runs) {
       const run = this.#runs.get(name);
-      if (run !== undefined) this.#collectRun(run, worldSize, ranks, worst);
+      if (run !== undefined) this.#collectRun(run, worldSize, ranks, this.#options.former?.(name) ?? [], worst);
     }
     worst.set();
     this.#alerts.reset();
@@ -197,7 +199,15 @@ export class Metrics {
     ];
   }
 
-  #collectRun({ series: { label: run }, ranks }: RunMetrics, worldSize: number, statuses: readonly RankStatus[], worst: Worst): void {
+  #collectRun(
+    { series: { label: run }, ranks: known }: RunMetrics,
+    worldSize: number,
+    statuses: readonly RankStatus[],
+    former: readonly RankStatus[],
+    worst: Worst,
+  ): void {
+    const isFormer = new Set(former.map(({ rank }) => rank));
+    const ranks = new Map([...known].filter(([rank]) => !isFormer.has(rank)));
     const live = statuses.filter(({ ended }) => !ended);
     this.#worldSize.inc({ run }, worldSize);
     this.#ranks.inc({ run, state: 'live' }, live.length);
@@ -206,7 +216,7 @@ export class Metrics {
     if (run !== otherLabel && reported.length > 0) this.#lastStep.set({ run }, Math.min(...reported));
     const lost = { events: 0, arguments: 0, names: 0, batches: 0, missing_batches: 0 };
     let events = 0;
-    for (const { dropped, missing, events: stored } of statuses) {
+    for (const { dropped, missing, events: stored } of [...statuses, ...former]) {
       events += stored;
       lost.events += dropped.events;
       lost.arguments += dropped.arguments;

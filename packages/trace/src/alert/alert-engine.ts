@@ -154,7 +154,7 @@ export class AlertEngine {
   #fullestPhases: ReadonlyMap<string, number> = new Map();
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
-  /** Ranks of the job, as the life that came last has it; Infinity: unknown. */
+  /** Ranks of the job, as the rank that was started again last has it; Infinity: unknown. */
   #worldSize = Number.POSITIVE_INFINITY;
   /** Since when a rank of the job may be missed. */
   #worldSinceMs = Number.NaN;
@@ -210,9 +210,11 @@ export class AlertEngine {
     const known = this.#ranks.get(rank);
     const isNewLife = known === undefined || (fact.isLatest !== false && fact.incarnation !== known.incarnation);
     // Ranks of the job's life before may still send when the first one of the next life comes.
-    if (isNewLife || !Number.isFinite(this.#worldSize)) {
-      if (fact.worldSize !== this.#worldSize) this.#worldSinceMs = Number.NaN;
-      this.#worldSize = fact.worldSize;
+    if (!Number.isFinite(this.#worldSize) || isNewLife) {
+      const isFirst = known === undefined && Number.isFinite(this.#worldSize);
+      const worldSize = isFirst ? Math.max(this.#worldSize, fact.worldSize) : fact.worldSize;
+      if (worldSize !== this.#worldSize) this.#worldSinceMs = Number.NaN;
+      this.#worldSize = worldSize;
     }
     if (Number.isNaN(this.#worldSinceMs) && !fact.isBeside) this.#worldSinceMs = nowMs;
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
@@ -229,7 +231,7 @@ export class AlertEngine {
       this.#places.forget(rank);
     }
     const state = this.#ranks.get(rank) as RankState;
-    const isFirst = known === undefined || !state.hasBegun;
+    const isArrival = known === undefined || !state.hasBegun;
     if (!fact.isBeside) {
       state.lastMs = nowMs;
       state.goneMs = Number.NaN;
@@ -253,7 +255,7 @@ export class AlertEngine {
     }
     state.missing = fact.missing;
     if (!fact.isBeside && state.failed === undefined)
-      this.#stopped.clear(rank, state.ended ? 'the rank ended' : isFirst ? 'the rank came' : 'the rank is back');
+      this.#stopped.clear(rank, state.ended ? 'the rank ended' : isArrival ? 'the rank came' : 'the rank is back');
   }
 
   /** Whether nothing that is stored of this life of the rank can be news. */
@@ -312,7 +314,7 @@ export class AlertEngine {
   /** Whether the rank was lost, without a word, by this time. */
   #wasLost(rank: number, byMs: number): boolean {
     const state = this.#ranks.get(rank);
-    if (state === undefined || !state.hasBegun || state.ended || state.failed !== undefined || !this.#isInJob(rank)) return false;
+    if (state === undefined || !state.hasBegun || state.ended || state.failed !== undefined || !this.isInJob(rank)) return false;
     return state.goneMs <= byMs || byMs - state.lastMs >= limits.alertSilentMs;
   }
 
@@ -399,13 +401,13 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
-      if (state.hasBegun && !state.ended && this.#isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+      if (state.hasBegun && !state.ended && this.isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         this.#raiseStopped(rank, { sinceMs: state.lastMs });
       }
       this.#judgeLoss(rank, state);
     }
     // The job was restarted with fewer ranks.
-    for (const rank of this.#stopped.ranks) if (!this.#isInJob(rank)) this.#stopped.clear(rank, 'the job goes on without it');
+    for (const rank of this.#stopped.ranks) if (!this.isInJob(rank)) this.#stopped.clear(rank, 'the job goes on without it');
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
     // A run that ends by an error is over soon: its alert goes out all the same.
@@ -484,7 +486,7 @@ export class AlertEngine {
   }
 
   /** Whether the job still has this rank: it may have been started again with fewer. */
-  #isInJob(rank: number): boolean {
+  isInJob(rank: number): boolean {
     return rank < this.#worldSize || rank >= (this.#ranks.get(rank)?.worldSize ?? 0);
   }
 
@@ -495,12 +497,12 @@ export class AlertEngine {
   /** Ranks with more steps to come. */
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
-    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank) && this.#isInJob(rank)) yield rank;
+    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank) && this.isInJob(rank)) yield rank;
   }
 
   #isGoing(rank: number): boolean {
     const state = this.#ranks.get(rank);
-    return state?.hasBegun === true && !state.ended && !this.#stopped.has(rank) && this.#isInJob(rank);
+    return state?.hasBegun === true && !state.ended && !this.#stopped.has(rank) && this.isInJob(rank);
   }
 
   /** A rank's reported age, bounded: no wait began before the first rank was heard. */
@@ -562,7 +564,7 @@ export class AlertEngine {
 
   #silence(ranks: readonly number[]): RankTrouble {
     const [gone, absent] = [ranks.filter((rank) => this.#hasBegun(rank)), ranks.filter((rank) => !this.#hasBegun(rank))];
-    const job = [...this.#ranks].filter(([rank]) => this.#isInJob(rank));
+    const job = [...this.#ranks].filter(([rank]) => this.isInJob(rank));
     const others = [...this.#going()].filter((rank) => !gone.includes(rank)).length;
     const ended = job.filter(([, state]) => state.ended).length;
     const stoppedBefore = [...this.#stopped.ranks].filter((rank) => !ranks.includes(rank)).length;
@@ -660,7 +662,7 @@ export class AlertEngine {
   #hangFacts(): HangFacts {
     return {
       nowMs: this.#nowMs,
-      ranks: new Map([...this.#ranks].filter(([rank]) => this.#isInJob(rank))),
+      ranks: new Map([...this.#ranks].filter(([rank]) => this.isInJob(rank))),
       absent: this.#absent(),
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
       lastStepOf: (rank) => this.#assembly.lastOf(rank),
