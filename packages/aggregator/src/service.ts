@@ -25,6 +25,7 @@ import { createPipeline, type Pipeline } from './pipeline.ts';
 import type { Retention } from './prune/prune-store.ts';
 import { RetentionService } from './prune/retention-service.ts';
 import { isRunName } from './store/run-directory.ts';
+import { RunLock } from './store/run-lock.ts';
 import type { RunStore } from './store/run-store.ts';
 import { storeId } from './store/store-id.ts';
 import { StoredRuns } from './view/view-runs.ts';
@@ -92,7 +93,7 @@ export interface Aggregator extends AsyncDisposable {
 
 /**
  * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `bad_certificate`, `nats_unreachable`, `nats_refused`,
- * `bad_option`, `store_write_failed`; with `run` also what `RunStore` throws.
+ * `bad_option`, `store_write_failed`, with NATS `store_locked`; with `run` also what `RunStore` throws.
  *
  * @example
  * await using aggregator = await startAggregator({ out: 'ranktrace-out' });
@@ -141,11 +142,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const pipeline = createPipeline({ out, runs: taken, metrics, alerts, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
+  const natsLock = nats === undefined || run !== undefined ? undefined : RunLock.takeNats(out);
+  opened.add(() => natsLock?.release());
   // A service for one run reports at once that the run has another writer, or the batches that it already holds.
   if (run !== undefined) pipeline.stores.get(run);
 
   const syncing = setInterval(
-    guarded('putting batches on the disk', () => pipeline.stores.sync(new Date())),
+    guarded('putting batches on the disk', () => {
+      natsLock?.touch(new Date());
+      return pipeline.stores.sync(new Date());
+    }),
     limits.syncIntervalMs,
   ).unref();
   opened.add(() => clearInterval(syncing));

@@ -1,4 +1,4 @@
-// One writer per run: a lock file names its owner, so that a dead process's lock is recognised and taken over.
+// One writer per run, and one reader of NATS per output directory: a lock file names its owner, so that a dead process's lock is recognised and taken over.
 //
 // On the same machine and in the same pid namespace the lock checks its owner: does that pid live, and did that process start then (a container's
 // service is always pid 1, so the pid alone proves nothing)? An owner out of reach (another host or container on a shared disk) counts as alive while
@@ -20,18 +20,41 @@ interface Owner {
   readonly place: string;
 }
 
+/** A lock file, and what nobody else may do while it is held. */
+interface LockKind {
+  readonly name: string;
+  readonly refusal: (directory: string, who: string) => string;
+}
+
+const runLock: LockKind = {
+  name: 'lock',
+  refusal: (directory, who) => `Cannot write run "${directory}": ${who} writes it; stop that one, or choose another --out`,
+};
+/** For a service that takes the batches of all runs from NATS: a second one would take the first one's consumer away. No run has a name with a dot. */
+const natsLock: LockKind = {
+  name: 'nats.lock',
+  refusal: (directory, who) => `Cannot read NATS for "${directory}": ${who} does so already; stop that one, or choose another --out`,
+};
+
 export class RunLock {
   readonly #path: string;
   readonly #text: string;
+  readonly #kind: LockKind;
 
-  private constructor(path: string, text: string) {
+  private constructor(path: string, text: string, kind: LockKind) {
     this.#path = path;
     this.#text = text;
+    this.#kind = kind;
+  }
+
+  /** Takes the lock of an output directory whose service reads all runs from NATS; throws as `take`. */
+  static takeNats(out: string): RunLock {
+    return RunLock.take(out, natsLock);
   }
 
   /** Takes the lock of a run's directory; throws AggregatorError `store_locked` when its owner lives, `store_full`, `store_write_failed`. */
-  static take(directory: string): RunLock {
-    const path = join(directory, 'lock');
+  static take(directory: string, kind = runLock): RunLock {
+    const path = join(directory, kind.name);
     const self: Owner = { pid: process.pid, started: startOf(process.pid) ?? '', place: placeId() };
     const text = `${JSON.stringify(self)}\n`;
     // Written aside and linked: a lock file is never seen half written. Containers on one disk may all be process 1, hence the random part.
@@ -41,16 +64,16 @@ export class RunLock {
       for (let attempt = 0; attempt < 3; attempt++) {
         try {
           linkSync(draft, path);
-          return new RunLock(path, text);
+          return new RunLock(path, text, kind);
         } catch (error) {
           if (systemCode(error) !== 'EEXIST') throw error;
         }
-        setAsideStale(path, directory);
+        setAsideStale(path, directory, kind);
       }
     } finally {
       rmSync(draft, { force: true });
     }
-    throw locked(directory, undefined);
+    throw locked(directory, undefined, kind);
   }
 
   /** Whether another process writes the run of a directory. */
@@ -62,7 +85,7 @@ export class RunLock {
 
   /** Shows that the owner lives; throws AggregatorError `store_locked` if another process took the lock meanwhile. */
   touch(now: Date): void {
-    if (readLock(this.#path) !== this.#text) throw locked(this.#path, undefined);
+    if (readLock(this.#path) !== this.#text) throw locked(this.#path, undefined, this.#kind);
     utimesSync(this.#path, now, now);
   }
 
@@ -71,11 +94,11 @@ export class RunLock {
   }
 }
 
-function setAsideStale(path: string, directory: string): void {
+function setAsideStale(path: string, directory: string, kind: LockKind): void {
   const text = readLock(path);
   if (text === undefined) return;
   const owner = parseOwner(text);
-  if (isAlive(owner, path)) throw locked(directory, owner);
+  if (isAlive(owner, path)) throw locked(directory, owner, kind);
   const aside = `${path}.${process.pid}.stale`;
   try {
     renameSync(path, aside);
@@ -97,10 +120,10 @@ function isAlive(owner: Owner | undefined, path: string): boolean {
   }
 }
 
-function locked(directory: string, owner: Owner | undefined): AggregatorError {
+function locked(directory: string, owner: Owner | undefined, kind: LockKind): AggregatorError {
   const who =
     owner === undefined ? 'another process' : `process ${owner.pid}${owner.place === placeId() ? '' : ' of another host or container'}`;
-  return new AggregatorError('store_locked', `Cannot write run "${directory}": ${who} writes it; stop that one, or choose another --out`);
+  return new AggregatorError('store_locked', kind.refusal(directory, who));
 }
 
 function readLock(path: string): string | undefined {

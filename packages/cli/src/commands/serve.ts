@@ -16,6 +16,7 @@ import {
   startAggregator,
 } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
+import { ranksText } from '@ranktrace/trace';
 import { hostPort } from '../options/host-port.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { ranksSeen } from '../print/print-summary.ts';
@@ -179,12 +180,19 @@ class RunTraces {
     this.#writing = this.#writing.then(() => this.#writeNow(run));
   }
 
+  /** Ranks that send: they have not said goodbye, and are not lost. */
+  #going(run: string): number[] {
+    const found = this.#aggregator.status().runs.find((one) => one.run === run);
+    return (found?.ranks ?? []).flatMap(({ rank, state }) => (state === 'live' ? [rank] : []));
+  }
+
   async #writeNow(run: string): Promise<void> {
     const path = join(this.#out, run, 'trace.pftrace');
     const { signal } = this.#late;
     try {
       signal.throwIfAborted();
       const sources = this.#aggregator.store(run).sources();
+      const going = this.#going(run);
       this.#tried.set(run, batchesOf(sources.map(({ count }) => ({ batches: count }))));
       const report = await mergeAndReport(sources, path, [], signal);
       this.#failed.delete(run);
@@ -192,7 +200,11 @@ class RunTraces {
       const seen = ranksSeen(report.totals.map(({ process }) => process));
       const ranks = `${seen.ranks} ${seen.ranks === 1 ? 'rank' : 'ranks'}${seen.lives}`;
       say(`run ${run}: ${formatCount(events)} events of ${ranks} in ${path} (${formatBytes(report.bytes)})`);
-      for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
+      if (going.length > 0)
+        say(`run ${run}: ${ranksText(going)} ${going.length === 1 ? 'goes' : 'go'} on: the trace holds what came by now`);
+      for (const { kind, ranks: about, text } of report.findings) {
+        if (kind !== 'rank_lost' || about.some((rank) => !going.includes(rank))) say(`run ${run}: ${kind}: ${text}`);
+      }
     } catch (error) {
       if (signal.aborted) {
         this.#left.add(run);
