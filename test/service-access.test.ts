@@ -114,7 +114,7 @@ describe('tokens', { timeout: 300_000 }, () => {
       ['--token', 'a', '--token-file', 'x'],
       /'--token <token>' cannot be used with option '--token-file <file>'/,
     ],
-    ['an empty token', ['--token', ''], /'--token <token>' argument '' is invalid\. It must be up to 4096 visible characters/],
+    ['an empty token', ['--token', ''], /'--token <token>' argument '' is invalid\. It must be up to 4096 visible ASCII characters/],
     [
       'a token file that is not there',
       ['--token-file', '/nowhere/tokens'],

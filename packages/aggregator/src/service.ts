@@ -265,12 +265,17 @@ async function publishTo(jetStream: JetStreamIngest | undefined, subject: string
   await jetStream.publish(subject, text);
 }
 
+/** Runs that an error names. */
+const runsNamedMax = 8;
+
 function storeOf({ stores }: Pipeline, run: string): RunStore {
   const open = stores.peek(run);
   if (open !== undefined) return open;
   const runs = stores.runs();
   if (runs.includes(run)) return stores.get(run);
-  throw new AggregatorError('store_missing', `Cannot open run "${run}": there is ${runs.length === 0 ? 'no run yet' : runs.join(', ')}`);
+  const names = runs.slice(0, runsNamedMax).join(', ') + (runs.length > runsNamedMax ? ` and ${runs.length - runsNamedMax} more` : '');
+  const others = runs.length === 0 ? 'there is no run yet' : runs.length === 1 ? `the only run is ${names}` : `the runs are ${names}`;
+  throw new AggregatorError('store_missing', `Cannot open run "${run}": ${others}`);
 }
 
 function subscribe({ live }: Pipeline, listener: () => void): () => void {

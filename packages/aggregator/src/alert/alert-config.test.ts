@@ -130,7 +130,24 @@ test.for([
   [
     'a header that would be two',
     'outputs: [{ type: webhook, url: http://x, headers: { a: "b\\nc: d" } }]',
-    ['c.yml:1: outputs[0].headers must have visible characters alone'],
+    ['c.yml:1: outputs[0].headers must have visible ASCII characters alone'],
+  ],
+  [
+    'a header that the request sets itself',
+    'outputs: [{ type: webhook, url: http://x, headers: { Content-Length: "5" } }]',
+    [
+      'c.yml:1: outputs[0].headers must be without connection, content-length, expect, host, transfer-encoding, which the request sets itself',
+    ],
+  ],
+  [
+    'a token that no header can hold',
+    'outputs: [{ type: webhook, url: http://x, token: "ü" }]',
+    ['c.yml:1: outputs[0].token must be a token of visible ASCII characters'],
+  ],
+  [
+    'two ways to show who sends, and neither in the error',
+    'outputs:\n  - { type: webhook, url: "http://me:sesame@x", token: sesame }',
+    ['c.yml:2: outputs[0] must have either a token or a user in its url: both are sent as authorization'],
   ],
   [
     'a name given twice',

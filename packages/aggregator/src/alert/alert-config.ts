@@ -82,14 +82,20 @@ const paced = (perMinute: number) => ({
 });
 const remote = { ...paced(limits.outputPerMinute), hold: duration(0, limits.outputHoldMsMax).prefault(durationText(limits.outputHoldMs)) };
 const ended = { resolved: truth().default(true) };
+/** Headers that the request itself has: with another value of theirs, nothing would be delivered. */
+const ownHeaders: ReadonlySet<string> = new Set(['connection', 'content-length', 'expect', 'host', 'transfer-encoding']);
 const headerName = /^[A-Za-z0-9-]{1,64}$/;
 const http = {
   url: address().optional(),
   urlFile: text('a file').optional(),
-  token: text('a token of visible characters', /^[\x21-\x7e]+$/).optional(),
+  token: text('a token of visible ASCII characters', /^[\x21-\x7e]+$/).optional(),
   tokenFile: text('a file').optional(),
   headers: mapOf(headerName, 'header names of letters, digits and "-"')
-    .refine((given) => Object.values(given).every((value) => /^[\x20-\x7e]*$/.test(value)), 'must have visible characters alone')
+    .refine((given) => Object.values(given).every((value) => /^[\x20-\x7e]*$/.test(value)), 'must have visible ASCII characters alone')
+    .refine(
+      (given) => !Object.keys(given).some((name) => ownHeaders.has(name.toLowerCase())),
+      `must be without ${[...ownHeaders].join(', ')}, which the request sets itself`,
+    )
     .default({}),
   timeout: duration(10, limits.outputRequestMsMax).prefault(durationText(limits.outputRequestMs)),
 };
@@ -125,6 +131,9 @@ const output = z
     if ((url === undefined) === (urlFile === undefined)) context.addIssue({ code: 'custom', message: 'must have either url or urlFile' });
     if (token !== undefined && tokenFile !== undefined)
       context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
+    const { username, password } = (url !== undefined && URL.canParse(url) && new URL(url)) || { username: '', password: '' };
+    if (username + password !== '' && (token ?? tokenFile) !== undefined)
+      context.addIssue({ code: 'custom', message: 'must have either a token or a user in its url: both are sent as authorization' });
   });
 
 const schema = section({

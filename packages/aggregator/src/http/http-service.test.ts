@@ -139,6 +139,8 @@ test('every answer keeps the page on this port, unframed and untold', () =>
       ['/', bearer, 'GET', 200],
       ['/assets/plain.css', bearer, 'GET', 200],
       ['/nowhere', bearer, 'GET', 404],
+      ['//', bearer, 'GET', 404],
+      ['//:x?run=a', bearer, 'GET', 404],
       ['/', {}, 'GET', 401],
       ['/?token=secret', {}, 'GET', 303],
       ['/healthz', {}, 'GET', 200],

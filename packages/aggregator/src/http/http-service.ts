@@ -39,6 +39,7 @@ import type { AnswerCapture } from './capture-requests.ts';
 import { Certificate, type TlsFiles } from './certificate.ts';
 import { Access, type AccessTokens, hasToken, isLoopback, type Refusal } from './page-access.ts';
 import { PageFiles } from './page-files.ts';
+import { pathOf, queryOf } from './request-target.ts';
 import { type AnswerTrace, traceRequests } from './trace-requests.ts';
 
 export interface ListenOptions {
@@ -223,7 +224,7 @@ export class HttpService {
     }
     if (captures !== undefined) return await captures(request, response);
     if (path === '/v1/alerts' && alerts !== undefined) {
-      const run = new URL(request.url ?? '/', 'http://localhost').searchParams.get('run') ?? undefined;
+      const run = queryOf(request).get('run') ?? undefined;
       return { body: JSON.stringify({ alerts: alerts(run) }), headers: { 'content-type': 'application/json' } };
     }
     if (path === '/status' && status !== undefined) {
@@ -253,8 +254,6 @@ function refusalOf({ sockets, connectionsMax, refusal }: Entrance, request: Inco
   if (refused !== undefined || sockets.connections < connectionsMax) return refused;
   return { code: 503, reason: `more than ${connectionsMax} connections` };
 }
-
-const pathOf = (request: IncomingMessage): string => request.url?.split('?', 1)[0] ?? '';
 
 function refuseUpgrade(socket: Duplex, { code, reason }: Refusal): void {
   const body = `${reason}\n`;

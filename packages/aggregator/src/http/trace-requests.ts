@@ -20,6 +20,7 @@ import { createTraceWriter } from '../store/trace-file.ts';
 import type { RunView, ViewRuns } from '../view/run-view.ts';
 import { ViewError } from '../view/view-error.ts';
 import type { Answer } from './http-service.ts';
+import { pathOf, queryOf } from './request-target.ts';
 
 /** The answer to a request for a trace; undefined for another path. */
 export type AnswerTrace = (request: IncomingMessage) => Promise<Answer | undefined>;
@@ -36,11 +37,11 @@ interface TraceRequest {
 
 export function traceRequests(runs: ViewRuns, onNotice: (notice: string) => void): AnswerTrace {
   return async (request) => {
-    const url = new URL(request.url ?? '/', 'http://localhost');
-    const [, run, name] = /^\/v1\/captures\/([A-Za-z0-9_-]{1,64})\/([A-Za-z0-9_.-]{1,160})$/.exec(url.pathname) ?? [];
+    const path = pathOf(request);
+    const [, run, name] = /^\/v1\/captures\/([A-Za-z0-9_-]{1,64})\/([A-Za-z0-9_.-]{1,160})$/.exec(path) ?? [];
     if (run !== undefined && name !== undefined) return captureOf(runs, run, name, onNotice);
-    if (url.pathname !== '/v1/trace') return undefined;
-    const asked = traceRequestOf(url.searchParams);
+    if (path !== '/v1/trace') return undefined;
+    const asked = traceRequestOf(queryOf(request));
     if (typeof asked === 'string') return { code: 400, body: `${asked}\n` };
     return await windowOf(runs, asked, request.method === 'HEAD', onNotice);
   };

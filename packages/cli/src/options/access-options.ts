@@ -46,7 +46,7 @@ export function serviceTokens({ token, tokenFile }: AccessArguments, environment
     const text = environment[variables[name]];
     if (!text) return [];
     if (tokenPattern.test(text)) return [[name, text] as const];
-    throw new CliError('bad_usage', `Bad variable ${variables[name]}: it must be up to 4096 visible characters without spaces`);
+    throw new CliError('bad_usage', `Bad variable ${variables[name]}: it must be up to 4096 visible ASCII characters without spaces`);
   });
   return found.length === 0 ? undefined : Object.fromEntries(found);
 }
@@ -66,7 +66,7 @@ export function tlsFiles({ tlsCert: cert, tlsKey: key }: AccessArguments): Liste
 
 function tokenIn(text: string): string {
   if (tokenPattern.test(text)) return text;
-  throw new InvalidArgumentError('It must be up to 4096 visible characters without spaces.');
+  throw new InvalidArgumentError('It must be up to 4096 visible ASCII characters without spaces.');
 }
 
 function tokensOf(path: string): Tokens {

@@ -39,7 +39,7 @@ export async function askService({ url, method, path, token, body, signal }: Ser
     const answer = { code: response.statusCode ?? 0, text: await text(response) };
     if (answer.code !== 401 && answer.code !== 403) return answer;
     const variable = tokenVariables[method === 'POST' ? 'capture' : 'read'];
-    throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (${variable} or RANKTRACE_TOKEN is what to show)`);
+    throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (set ${variable} or RANKTRACE_TOKEN to a token that it takes)`);
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
     if (signal?.aborted === true) throw new CliError('failed', 'Interrupted', { cause });
