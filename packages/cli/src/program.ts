@@ -477,9 +477,9 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
 Steps count as long as their slowest rank, warm-up is left out, and long steps, such as those with a checkpoint, are compared for themselves, by the
 time that they add: the verdict is about usual steps, or about all of them where only long ones show a difference. It is one of
   slower           longer by --fail-on or more, and more than scatter explains: the exit code is 1
-  probably_slower  longer by --fail-on or more, but it may be scatter; more steps would decide
-  unchanged        neither longer nor shorter by --fail-on
-  probably_faster  shorter by as much, but it may be scatter
+  probably_slower  longer by --fail-on or more, by odds of three to one, but it may be scatter; more steps would decide
+  unchanged        neither longer nor shorter by --fail-on, or by less than these odds
+  probably_faster  shorter by as much, by the same odds
   faster           shorter by as much, for sure
 Three steps are enough to compare, as profiling schedules record them; what so few can prove is said beside the verdict.
 Runs of the same code differ by a per cent or two of their own; --fail-on is there to allow for that.`,

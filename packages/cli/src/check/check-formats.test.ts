@@ -30,6 +30,14 @@ test('Markdown: a name makes no cell, no picture and no mention', () => {
   expect(rows.map((row) => row.replaceAll('\\|', '').split('|').length - 2)).toEqual([7, 7, 7, 4, 4, 4]);
 });
 
+test('a difference that scatter explains as well is not probable: the steps are unchanged', () => {
+  const noisy = (of: RecordedSteps) => ({ ...of, level: { ...of.level, noise: 0.1 } });
+  const text = formatCheck(checkResult(noisy(steps('main', 100)), noisy(steps('pr', 104.4)), 0.03), 'text');
+  expect(text).toMatch(
+    /^unchanged: \+4\.4 % \(95 %: −[\d.]+ % to \+[\d.]+ %, T \d\.\d\), over 3 %, but steps scatter too much to show any difference/m,
+  );
+});
+
 test.each([
   [1.5, 0.03, 'slower'],
   [1.045, 0.03, 'probably slower, not certain'],

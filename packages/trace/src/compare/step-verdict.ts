@@ -17,6 +17,8 @@ export interface JudgedSteps {
 
 /** Where both sides' long steps together add less, they are not worth a line. */
 const longLineMin = 0.01;
+/** From this T on the odds are three to one that a difference is not the other way round, even where few steps show how much they scatter. */
+const probableT = 0.8;
 /** An interval that reaches further says nothing. */
 const intervalMax = 1;
 
@@ -56,7 +58,8 @@ const strengths: Readonly<Record<StepVerdict, number>> = { unchanged: 0, probabl
 /** Whether no difference at all is within the 95 % interval. */
 const isWithin = ({ confidence: { low, high } }: SeriesChange): boolean => low <= 0 && high >= 0;
 
-function verdictOf({ change, isCertain }: SeriesChange, failOn: number): StepVerdict {
+function verdictOf({ change, isCertain, confidence }: SeriesChange, failOn: number): StepVerdict {
+  if (!isCertain && Math.abs(confidence.t) < probableT) return 'unchanged';
   if (change >= failOn) return isCertain ? 'slower' : 'probably_slower';
   if (change <= -failOn) return isCertain ? 'faster' : 'probably_faster';
   return 'unchanged';
@@ -68,10 +71,10 @@ const decidingChange = ({ comparison, basis }: JudgedSteps): SeriesChange =>
 
 /** `slower: +12.3 % (95 %: …), MEANING`. */
 export function verdictLine(judged: JudgedSteps): string {
-  const { verdict, failOn, basis } = judged;
+  const { verdict, basis } = judged;
   const of = basis === 'all' ? ' over all steps, the long ones too' : '';
   const change = changeText(decidingChange(judged), of, decidingText(judged));
-  return `${verdictNames[verdict]}: ${change}, ${meaningOf(verdict, failOn)}`;
+  return `${verdictNames[verdict]}: ${change}, ${meaningOf(judged)}`;
 }
 
 /** The difference that decided, with as many digits (at most 6) as show on which side of the limit it is: `+0.96 %` is less than 1 %. */
@@ -107,7 +110,8 @@ export const verdictNames: Readonly<Record<StepVerdict, string>> = {
   faster: 'faster',
 };
 
-function meaningOf(verdict: StepVerdict, failOn: number): string {
+function meaningOf(judged: JudgedSteps): string {
+  const { verdict, failOn } = judged;
   const limit = limitText(failOn);
   switch (verdict) {
     case 'slower':
@@ -119,7 +123,8 @@ function meaningOf(verdict: StepVerdict, failOn: number): string {
     case 'faster':
       return 'a new baseline would hold it';
     default:
-      return `less than ${limit}`;
+      if (Math.abs(decidingChange(judged).change) < failOn) return `less than ${limit}`;
+      return `over ${limit}, but steps scatter too much to show any difference: more steps would decide`;
   }
 }
 
