@@ -63,7 +63,16 @@ function inShortLine(
     });
   const { state, findings } = runStateOf([...lost, ...hanging, ...slow]);
   const [first] = findings;
-  if (first !== undefined)
-    return `in short: ${printable(first.text)}${findings.length > 1 ? `, and ${findings.length - 1} more like it` : ''}`;
+  if (first !== undefined) {
+    const more = findings.length > 1 ? `, and ${findings.length - 1} more like it` : '';
+    return `in short: ${printable(first.text)}${more}${slow.includes(first) ? otherVerdict(first, blame) : ''}`;
+  }
   return state === 'balanced' && blame.verdict === 'balanced' ? 'in short: balanced, no rank is to blame' : '';
+}
+
+/** A slow rank comes first even where something else accounts for more of the steps: then the line has both. */
+function otherVerdict({ kind }: Stated, blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>): string {
+  const { verdict, findings } = blame;
+  const finding = kind === verdict ? undefined : findings.find((of) => of.kind === verdict);
+  return finding === undefined || verdict === 'inconclusive' ? '' : `; verdict: ${printable(blameHeadline(finding, blame))}`;
 }

@@ -1,0 +1,27 @@
+import { StepSummarySink } from '@ranktrace/trace';
+import type { RunBlame, RunFinding, Verdict } from '@ranktrace/trace/blame';
+import { expect, it } from 'vitest';
+import { HeadlineSinks } from './print-headline.ts';
+
+const steps = { first: 0, last: 99 };
+
+const finding = (kind: RunFinding['kind'], ranks: readonly number[], phase: string | undefined, costMsPerStep: number): RunFinding => ({
+  ...{ kind, ranks, phase, costMsPerStep, costMsPerAffectedStep: costMsPerStep, shareOfStep: costMsPerStep / 20, gainMsPerStep: 0 },
+  ...{ evidence: [], steps, stretches: 1, affectedSteps: 100, comparedSteps: 100 },
+});
+
+const network = finding('network', [], undefined, 8);
+const straggler = finding('straggler', [0], 'backward', 1);
+
+function check(verdict: Verdict, findings: readonly RunFinding[], expected: string): void {
+  const headline = new HeadlineSinks();
+  const blame: RunBlame = { ...headline.blame, verdict, findings, steps: { ...steps, count: 100, windows: 1 } };
+  expect(headline.inShort(blame, { findings: [], summary: new StepSummarySink().summary })).toBe(expected);
+}
+
+it('a slow rank comes first, with the verdict where that is about something else', () => {
+  const slow = 'in short: straggler: rank 0 in backward: 1.00 ms per step, 5.0 % of it';
+  check('straggler', [straggler, network], slow);
+  check('network', [network, straggler], `${slow}; verdict: network: 8.00 ms per step, 40.0 % of it`);
+  check('network', [network], 'in short: network: 8.00 ms per step, 40.0 % of it');
+});
