@@ -21,6 +21,9 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
+const stepEnds =
+  "a step ends with prof.step(), with an optimizer's step under `python -m ranktrace`, and in files of torch.profiler with its profiler's step()";
+
 type Judged = Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>;
 
 /**
@@ -33,7 +36,7 @@ export function formatReport(report: RunReport, blame: Judged, inShort: string, 
   if (summary.median !== undefined && summary.p95 !== undefined) {
     const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
-  }
+  } else blocks.push(noStepsLine(blame));
   blocks.push(
     deviceLines(header.processes).join('\n'),
     `clocks: ${clockLine(header)}`,
@@ -84,6 +87,12 @@ function headline({ header, totals }: RunReport): string {
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
   return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;
+}
+
+/** Without steps, "findings: none" would look like a run in which nothing is slow. */
+function noStepsLine({ cutAt }: Judged): string {
+  const judged = cutAt === undefined ? 'so slow ranks are not looked for' : 'so windows of its time are judged';
+  return `steps: none in this recording, ${judged}; ${stepEnds}`;
 }
 
 function slowestSteps(summary: RunSummary): string {
