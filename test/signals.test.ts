@@ -179,7 +179,7 @@ it('Ctrl-C of `ranktrace run` ends ranks in loops that are synchronous, and lose
   await expect.poll(() => statSync(progress, { throwIfNoEntry: false })?.size ?? 0, waiting).toBeGreaterThan(500);
   run.child.kill('SIGINT');
   const { code, stdout, stderr } = await run.ended;
-  expect(code, stderr).toBe(0);
+  expect(code, stderr).toBe(130);
   const { ranks, findings } = JSON.parse(stdout) as Report;
   expect(findings).toEqual([]);
   expect(ranks).toMatchObject([

@@ -160,7 +160,7 @@ describe('ranktrace run --view', () => {
     while ((await runsAt(view.address))[0]?.ranks !== 1) await new Promise((resolve) => setTimeout(resolve, 100));
     const { code, stdout } = await view.end();
     expect(stdout).toMatch(/^trace: /m);
-    expect(code).toBe(0);
+    expect(code).toBe(130);
   });
 });
 

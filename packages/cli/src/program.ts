@@ -608,7 +608,8 @@ write), RANKTRACE_READ_TOKEN for readers (page, /status, /metrics, alerts), RANK
 capture, too. Whatever has no token is closed as soon as there is one. Clients show the variable of the same name.`;
 
 const exitCodes = `
-Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed.
+Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed,
+or is 130 where ranks died of its Ctrl-C (SIGTERM: 143).
 
 Example:
   ranktrace run --ranks 4 -- node train.js`;

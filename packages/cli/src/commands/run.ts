@@ -149,6 +149,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   });
   const exit = await ranks.ended;
   ranksRun = false;
+  const exitCode = exit.code === 0 && exit.isCutShort ? interrupt.exitCode : exit.code;
   await runs.look();
   await lastBatches(aggregator, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
@@ -162,17 +163,17 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const hasEvents = stored.includes(name) && aggregator.store(name).sources().length > 0;
   leftover.isEmpty = isNew && !hasEvents && !existsSync(spool);
   const names = runs.names.filter((run) => stored.includes(run));
-  const written = await writeRuns(aggregator, names, options, config, exit.code);
+  const written = await writeRuns(aggregator, names, options, config, exitCode);
   if (exit.code !== 0) say(exit.reason);
   if (written === 'nothing') {
     for (const line of whyNothing(notes.read(), url, command)) say(line);
-    return exit.code === 0 ? 1 : exit.code;
+    return exitCode === 0 ? 1 : exitCode;
   }
   if (page !== undefined && !interrupt.signal.aborted) {
     for (const run of names) say(`view: still at ${view(run)} (Ctrl-C ends it)`);
     await interrupt.asked;
   }
-  if (exit.code !== 0) return exit.code;
+  if (exitCode !== 0) return exitCode;
   return written === 'failed' ? 2 : aggregator.delivery.exitCode;
 }
 

@@ -25,6 +25,8 @@ export interface RankProcessOptions {
 export interface RanksExit {
   readonly code: number;
   readonly reason: string;
+  /** Whether a rank that we asked to end did not end well: it died of the signal, as a program without a handler does. */
+  readonly isCutShort: boolean;
 }
 
 /** Time for ranks to end after a request, ms. */
@@ -97,7 +99,8 @@ export class RankProcesses {
   async #watch(output: Writable): Promise<RanksExit> {
     const stderr = new LineOutput(process.stderr);
     const stdout = output === process.stderr ? stderr : new LineOutput(output);
-    let first: RanksExit = { code: 0, reason: 'all ranks ended well' };
+    let first = { code: 0, reason: 'all ranks ended well' };
+    let isCutShort = false;
     const watch = async (child: ChildProcess, rank: number): Promise<void> => {
       const prefix = this.started === 1 ? '' : `[rank ${rank}] `;
       const [out, err] = [child.stdout as Readable, child.stderr as Readable];
@@ -106,6 +109,7 @@ export class RankProcesses {
         child.once('exit', (...result) => resolve(result));
         child.once('error', () => resolve([127, null]));
       });
+      if (code !== 0 && this.#stopping) isCutShort = true;
       if (code !== 0 && first.code === 0 && !this.#stopping) {
         const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
         first = {
@@ -123,7 +127,7 @@ export class RankProcesses {
       err.destroy();
     };
     await Promise.all(this.#children.map(watch));
-    return first;
+    return { ...first, isCutShort };
   }
 }
 

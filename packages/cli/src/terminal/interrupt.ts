@@ -7,20 +7,28 @@ export interface Interrupt extends Disposable {
   readonly signal: AbortSignal;
   /** Resolves at the first SIGINT, SIGTERM or SIGHUP. */
   readonly asked: Promise<void>;
+  /** That of a command which the first of these signals ended, 128 + its number; 0 before. */
+  readonly exitCode: number;
 }
 
 /** Listens until disposed. */
 export function abortOnInterrupt(): Interrupt {
   const controller = new AbortController();
   const asked = new Promise<void>((resolve) => controller.signal.addEventListener('abort', () => resolve(), { once: true }));
+  let exitCode = 0;
   const listen = (name: NodeJS.Signals): void => {
-    if (controller.signal.aborted) process.exit(exitCodes[name as keyof typeof exitCodes]);
+    const code = exitCodes[name as keyof typeof exitCodes];
+    if (controller.signal.aborted) process.exit(code);
+    exitCode = code;
     controller.abort();
   };
   for (const name of signals) process.on(name, listen);
   return {
     signal: controller.signal,
     asked,
+    get exitCode() {
+      return exitCode;
+    },
     [Symbol.dispose]: () => {
       for (const name of signals) process.off(name, listen);
     },
