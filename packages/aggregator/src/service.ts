@@ -209,7 +209,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => delivery.close());
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
-  if (run === undefined) resumeRuns(pipeline, alerts, out, onNotice);
+  if (run === undefined) resumeRuns(pipeline, { alerts, metrics }, out, onNotice);
   // It listens last: all that a request needs is there.
   http = await HttpService.listen({
     ...{ listen, token, status, capture, metrics, page, view, onNotice },
@@ -249,9 +249,15 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
 }
 
 /** Opens the runs that may still go on: their alerts stay open, and their silent ranks are noticed. Large ones are opened beside everything else. */
-function resumeRuns({ stores }: Pipeline, alerts: AlertService, out: string, onNotice: (notice: string) => void): void {
+function resumeRuns(
+  { stores }: Pipeline,
+  { alerts, metrics }: { readonly alerts: AlertService; readonly metrics: Metrics },
+  out: string,
+  onNotice: (notice: string) => void,
+): void {
   for (const name of unfinishedRuns(out, stores.runs(), Date.now())) {
     alerts.resume(name);
+    metrics.resumed(name);
     try {
       stores.ready(name);
     } catch (error) {

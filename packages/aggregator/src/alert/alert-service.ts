@@ -241,6 +241,8 @@ export class AlertService implements AsyncDisposable {
       };
       this.#runs.set(run, alerts);
       this.#meetRanks(alerts, store, nowMs);
+      // What was met is saved with the next state, also where no batch comes any more.
+      alerts.isChanged = true;
       this.#resolveUnknown(alerts, nowMs);
       return alerts;
     } catch (error) {

@@ -35,6 +35,8 @@ test('ranks that died while the service was away are reported, and what is open 
   }
   await using third = await start(directory.path);
   expect(openAlerts(third)).toEqual(['rank_stopped of 0,1']);
+  const metrics = await (await fetch(`${third.address}/metrics`)).text();
+  expect(metrics).toContain('ranktrace_alerts{run="demo",rule="rank_stopped",state="firing"} 1');
   expect(third.ingest(makeBatch({ rank: 0, worldSize: 2, sequence: 1 })).result).toBe('stored');
 });
 
@@ -55,6 +57,8 @@ test('runs that are over, and those of long ago, are left alone', async () => {
   {
     await using first = await start(directory.path);
     first.ingest(makeBatch({ run: 'over', last: true, worldSize: 1 }));
+    for (const rank of [0, 1]) first.ingest(makeBatch({ run: 'fewer', rank, worldSize: 2 }));
+    first.ingest(makeBatch({ run: 'fewer', incarnation: '0002', last: true, worldSize: 1 }));
     first.ingest(makeBatch({ run: 'old', worldSize: 1 }));
   }
   const segment = listSegments(join(directory.path, 'old')).at(-1);

@@ -252,6 +252,11 @@ export class Metrics {
     this.#unaligned.inc({ run }, unknown);
   }
 
+  /** A run of an earlier life of the service may go on: it has series before its next batch. */
+  resumed(run: string): void {
+    this.#run(run);
+  }
+
   #run(name: string): RunMetrics {
     const known = this.#runs.get(name);
     if (known !== undefined) return known;

@@ -513,7 +513,7 @@ export class AlertEngine {
 
   #isOver(): boolean {
     if (this.#ranks.size === 0) return false;
-    if ([...this.#ranks.values()].every(({ ended }) => ended)) return true;
+    if ([...this.#ranks].every(([rank, { ended }]) => ended || !this.isInJob(rank))) return true;
     return this.#nowMs - this.#lastBatchMs >= overFactor * this.#rules.rankStoppedMs;
   }
 
