@@ -259,9 +259,9 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
       .filter((name, phase) => roles[phase] === 'wait' || (roles[phase] === 'collective' && name === synchronizePhase))
       .map((name) => `"${name}"`);
     if (basis === 'phases' && waits.length > 0) {
-      why.push(
-        `${share} in ${waits.join(', ')}, and lengths of phases do not show for whom: a capture, with collectives and kernels, does`,
-      );
+      // Kernels show for whom a device waits; a host that waits for its peers alone has none.
+      const remedy = roles.includes('wait') ? ': a capture, with collectives and kernels, does' : '';
+      why.push(`${share} in ${waits.join(', ')}, and lengths of phases do not show for whom${remedy}`);
       why.push(...waitsLeast(breakdown));
     } else if (basis === 'phases') why.push(`${share} or uneven work: lengths of phases alone do not show which rank waits for which`);
     else why.push(`${share} for unknown ranks: their parts of the collectives are missing`);

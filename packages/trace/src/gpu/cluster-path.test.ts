@@ -42,6 +42,19 @@ describe.each([2, 13, 77])('seed %i', (seed) => {
   });
 });
 
+test.each([2, 13])('stages of a pipeline: the path leads through the one that others wait for, and waits in no send (seed %i)', (seed) => {
+  const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 1, amount: 3 }];
+  const { files } = gpuJob({ seed, ranks: 3, steps: 5, layers: 3, hasSeq: true, pipeline: { stages: 3, microbatches: 8 }, faults });
+  const sink = new GpuSink();
+  finish(mergeRun(sourcesOfKineto(files.map(({ text }) => tableOfKineto(text))), sink));
+  const { path, ranks } = sink.summary;
+  const { byBound, byRank, total } = path as ClusterPath;
+  expect(byRank[0]?.rank).toBe(1);
+  // What the kernels of sends and receives take, most of it is waiting.
+  expect(Math.max(...ranks.map(({ totals: { exposed, length } }) => exposed / length))).toBeGreaterThan(0.3);
+  expect(byBound.communication / total).toBeLessThan(0.15);
+});
+
 describe.each([1, 4])('in pieces, of %i ranks', (ranks) => {
   const { segments: path } = sinkOf(5, [{ kind: 'late_data', rank: 0, amount: 3_000_000 }], ranks).summary;
   const { segments, total, leftOut, leftOutTime } = path as PathSegments;

@@ -9,6 +9,7 @@
 //
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
+import { pairOf } from '@ranktrace/protocol';
 import { countBelow } from '../model/count-below.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
@@ -223,18 +224,18 @@ function medianStep(ranks: readonly RankOfPath[]): number | undefined {
   return common[(common.length - 1) >> 1]?.[0];
 }
 
-/** Collectives with parts of two ranks or more; sends and receives, which are numbered by pair, are left out. */
+/** Collectives with parts of two ranks or more, and sends with their receives, which are numbered by pair. */
 function matchedParts(ranks: readonly RankOfPath[]): readonly (readonly Part[])[] {
   const collectives = new Map<string, Part[]>();
-  for (const [rank, { work }] of ranks.entries()) {
+  for (const [rank, { rank: number, work }] of ranks.entries()) {
     const { columns, length } = work.work;
     const { transfers, names } = work;
     for (let row = 0; row < length; row++) {
       const transfer = (columns.transfer[row] as number) - 1;
       if (columns.class[row] !== classOf.communication || transfer < 0) continue;
       const op = names.text(transfers.columns.op[transfer] as number);
-      if (op === 'send' || op === 'recv') continue;
-      const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${op}`;
+      const pair = pairOf(number, (transfers.columns.peer[transfer] as number) - 1, op);
+      const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${pair?.join('>') ?? op}`;
       const parts = collectives.get(key);
       if (parts === undefined) collectives.set(key, [{ rank, row }]);
       else if (parts.at(-1)?.rank !== rank) parts.push({ rank, row });

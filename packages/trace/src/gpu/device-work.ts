@@ -72,6 +72,8 @@ export const transferColumns = {
   op: 'u32',
   sequence: 'f64',
   ranks: 'u32',
+  /** The other side's rank of a send or receive, + 1; 0 for none. */
+  peer: 'u32',
   /** Sync: correlation of the event's record call that it waits for; 0 for none. */
   waitsFor: 'u32',
   /** Sync: number of the stream on which that event was recorded. */

@@ -238,6 +238,7 @@ export class WorkRecord {
     columns.group[row] = isCollective ? this.names.index(event.group) : 0;
     columns.op[row] = isCollective ? this.names.index(event.name) : 0;
     columns.sequence[row] = isCollective ? event.sequence : 0;
+    columns.peer[row] = isCollective ? event.peerRank + 1 : 0;
     columns.ranks[row] = isCollective ? numberOf(event, 'Group size') : 0;
     columns.waitsFor[row] = isCollective ? 0 : numberOf(event, 'wait_on_cuda_event_record_corr_id');
     columns.waitsOn[row] = isCollective ? 0 : numberOf(event, 'wait_on_stream');
