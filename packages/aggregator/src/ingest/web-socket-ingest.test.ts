@@ -212,7 +212,7 @@ test('flush reaches every rank, and waits for what they ship', () =>
     await waitUntil('progress was reported', () => states.at(-1) === 3);
     stop();
     expect(aggregator.steps('demo', 0)).toHaveLength(3);
-    expect(() => aggregator.store('other')).toThrow('Cannot open run "other": there is demo');
+    expect(() => aggregator.store('other')).toThrow('Cannot open run "other": the only run is demo');
   }));
 
 test('a refused connection whose peer never closes its side is not held, and does not hold up the end', async () => {
