@@ -279,7 +279,7 @@ test.each(someSeeds([1, 7, 23]))('without steps in the recording, windows are cu
 describe('a straggler whose peers communicate behind compute', () => {
   // Kernels of all ranks are heavy; transfers take from a tenth of the step to more than its compute.
   test.each([1, 2, 4, 8].flatMap((transfers) => [1.15, 1.5].map((slower) => [transfers, slower] as const)))(
-    'costs what it costs, within 3 %% (transfers × %d, kernels × %d)',
+    'costs what it costs, within three hundredths (transfers × %d, kernels × %d)',
     (transfers, slower) => {
       const job = (slow: number): GpuJob => {
         const kernels = [0, 1, 2, 3].map(
