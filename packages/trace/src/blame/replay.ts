@@ -32,13 +32,14 @@ interface Meetings {
   readonly waiting: (number[] | undefined)[];
 }
 
+const isInLane = (piece: Piece): boolean => piece.kind === 'enter' && piece.lane !== undefined;
+
 /**
- * The kinds of a step's pieces as they are replayed. Where meetings run in lanes, one that ends in the midst of own work is hidden, and what was taken
+ * The kinds of a step's pieces, some of which run in lanes, as they are replayed. A meeting that ends in the midst of own work is hidden, and what was taken
  * for a wait, but ended in own work instead of a meeting's end, was a wait for something else: it keeps its length.
  */
 function kindsOf(pieces: readonly Piece[]): readonly number[] {
   const kinds = pieces.map(({ kind }) => kindNumber[kind]);
-  if (!pieces.some((piece) => piece.kind === 'enter' && piece.lane !== undefined)) return kinds;
   let waited: number[] = [];
   const goOn = (): void => {
     for (const at of waited) kinds[at] = kindNumber.unmatched;
@@ -143,9 +144,9 @@ export class Replay {
     for (const [place, { pieces }] of all.entries()) {
       const rank = place % ranks.length;
       if (rank === 0 && steps[place / ranks.length]?.follows !== true) lasts = new Map();
-      const kinds = kindsOf(pieces);
+      const kinds = pieces.some(isInLane) ? kindsOf(pieces) : undefined;
       for (const [index, piece] of pieces.entries()) {
-        this.#kinds[at] = kinds[index] as number;
+        this.#kinds[at] = kinds?.[index] ?? kindNumber[piece.kind];
         if (piece.kind === 'enter') {
           const number = numberOf(piece.meeting);
           this.#meetings[at] = number;
