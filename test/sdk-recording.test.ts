@@ -1,4 +1,5 @@
-// The SDK in real processes with real threads: however a process ends, its events are on disk.
+// The SDK in real processes with real threads: however a process ends, its events are on disk. The cases stay together because all of them run programs in one
+// way, and read what these left.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

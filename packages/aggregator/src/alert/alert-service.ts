@@ -241,7 +241,7 @@ export class AlertService implements AsyncDisposable {
       };
       this.#runs.set(run, alerts);
       this.#meetRanks(alerts, store, nowMs);
-      // What was met is saved with the next state, also where no batch comes any more.
+      // Met ranks are saved with the next state, also where no batch comes any more.
       alerts.isChanged = true;
       this.#resolveUnknown(alerts, nowMs);
       return alerts;

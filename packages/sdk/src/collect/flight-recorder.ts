@@ -29,7 +29,7 @@ export interface HeldResults {
   /** RankTime, ns: the results are the events that start from `since` to `until`. */
   readonly since: number;
   readonly until: number;
-  /** What was lost in that time. */
+  /** Losses in that time. */
   readonly dropped: Dropped;
 }
 

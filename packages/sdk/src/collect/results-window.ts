@@ -38,7 +38,7 @@ export class ResultsWindow {
     return this.until > this.since ? this.until - 1 : Number.POSITIVE_INFINITY;
   }
 
-  /** What was lost in it; `now`: all losses so far. */
+  /** Losses in it; `now`: all losses so far. */
   lost(now: Dropped): Dropped {
     const { events, arguments: parts, names, batches } = this.#before;
     return sumDropped(this.#atEnd ?? now, { events: -events, arguments: -parts, names: -names, batches: -batches });

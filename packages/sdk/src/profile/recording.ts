@@ -104,7 +104,7 @@ export class Recording {
     }
   }
 
-  /** What the results lack; undefined if nothing was lost. */
+  /** Losses in words; undefined if nothing was lost. */
   get lossText(): string | undefined {
     const { events } = this.#dropped;
     return events === 0 ? undefined : `${events} events were dropped while these were recorded: raise ringBytes, or record fewer`;

@@ -7,7 +7,7 @@ export interface Host {
   readonly name: string;
   readonly ranks: readonly ClockEvidence[];
   readonly epoch: bigint;
-  /** Of its first rank. */
+  /** The attempt of its first rank. */
   readonly attempt: number;
 }
 

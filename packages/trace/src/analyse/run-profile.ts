@@ -39,7 +39,7 @@ export class RunProfiles {
   constructor(gpu: GpuSummary, hosts: readonly RankOps[]) {
     const byRank = new Map<number, { gpu: GpuRank | undefined; host: RankOps | undefined }>();
     for (const host of hosts) byRank.set(host.process.rank, { gpu: undefined, host });
-    // Of a rank that was started again, the last life: lives are in order of time.
+    // The last life counts where a rank was started again: lives are in order of time.
     const lasts = new Map(gpu.ranks.map((rank) => [rank.rank, rank]));
     for (const [rank, of] of lasts) byRank.set(rank, { gpu: of, host: byRank.get(rank)?.host });
     const linesMax = Math.max(

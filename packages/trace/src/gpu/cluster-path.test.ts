@@ -50,7 +50,7 @@ test.each([2, 13])('stages of a pipeline: the path leads through the one that ot
   const { path, ranks } = sink.summary;
   const { byBound, byRank, total } = path as ClusterPath;
   expect(byRank[0]?.rank).toBe(1);
-  // What the kernels of sends and receives take, most of it is waiting.
+  // Kernels of sends and receives take long, and most of it is waiting.
   expect(Math.max(...ranks.map(({ totals: { exposed, length } }) => exposed / length))).toBeGreaterThan(0.3);
   expect(byBound.communication / total).toBeLessThan(0.15);
 });

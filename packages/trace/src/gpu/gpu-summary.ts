@@ -46,7 +46,7 @@ export interface GpuRank {
   readonly host: string;
   readonly hostName: string;
   readonly incarnation: string;
-  /** Of its job: 0, 1, … where ranks were started again. */
+  /** The attempt of its job: 0, 1, … where ranks were started again. */
   readonly attempt: number;
   readonly devices: readonly DeviceUsage[];
   /** The stretch of all figures, ns on the trace's axis: the steps' windows, else from the first work to the end of the last. */

@@ -53,7 +53,7 @@ export interface CollectiveNumber {
   readonly fromEnd?: number;
   /** 1 for the last collective before the cut, 0 for the first after it. */
   readonly beforeCut?: number;
-  /** Of a place: 0 in the last file of the rank, 1 in the one before it. */
+  /** Where a place stands: 0 in the last file of the rank, 1 in the one before it. */
   readonly window?: number;
 }
 
