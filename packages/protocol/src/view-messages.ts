@@ -350,7 +350,7 @@ export interface ViewPath {
 export interface ViewPathSegment {
   readonly rank: number;
   /** `none`: it waits for nothing known. */
-  readonly bound: 'cpu' | 'compute' | 'communication' | 'gap' | 'launch' | 'none';
+  readonly bound: 'cpu' | 'compute' | 'communication' | 'copy' | 'gap' | 'launch' | 'none';
   readonly name: string;
   readonly start: number;
   readonly end: number;

@@ -56,7 +56,8 @@ describe('the report of GPUs', () => {
   });
 
   it('shows what half of each part of the path would save, and leaves out what saves nothing', () => {
-    const segments = { step: 3, total: 40 * ms, byBound: { cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 } };
+    const byBound = { cpu: 0, compute: 0, communication: 0, copy: 0, gap: 0, launch: 0, none: 0 };
+    const segments = { step: 3, total: 40 * ms, byBound };
     const worth = [
       { bound: 'cpu', name: undefined, onPath: 20 * ms, savesAtHalf: 4 * ms, savesAtZero: 5 * ms },
       { bound: 'cpu', name: '', onPath: 8 * ms, savesAtHalf: 2 * ms, savesAtZero: 4 * ms },

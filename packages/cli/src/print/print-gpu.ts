@@ -247,6 +247,7 @@ const boundInWords = {
   cpu: 'host',
   compute: 'compute',
   communication: 'communication',
+  copy: 'copies',
   gap: 'gaps between kernels',
   launch: 'launches',
   none: '',

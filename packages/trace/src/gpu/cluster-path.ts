@@ -19,6 +19,7 @@ import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
 import { nodesOf, RankPath } from './rank-path.ts';
+import { afterFirst } from './step-paces.ts';
 import type { WorkNames } from './work-names.ts';
 
 export interface ClusterPathLine {
@@ -60,8 +61,9 @@ interface Part {
 /** The path through the step of median length; undefined without a step that all ranks have, or with too many events. Yields after each rank. */
 export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, DrawnPath | undefined> {
   const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
-  const step = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
-  if (step === undefined) return undefined;
+  const median = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
+  if (median === undefined) return undefined;
+  const { step, mean } = median;
   const matched = matchedParts(ranks);
   const graph = new PathGraph(ranks.reduce((sum, { work }) => sum + nodesOf(work), 0));
   const lastIn = ranks.map(({ work }) => new Float64Array(work.work.length).fill(Number.NaN));
@@ -99,7 +101,8 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   for (const edge of path) sums.add(edge);
   const drawn = sums.drawn(step);
   yield;
-  const worth = graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, places, path });
+  const worth =
+    graph.edges > limits.gpuPathWorthEdgesMax ? [] : yield* pathWorth({ graph, paths, ranks, matched, places, path, lastIn, mean });
   return { ...drawn, worth };
 }
 
@@ -205,8 +208,8 @@ function nameOf({ bound }: PathEdge, span: PathSpan, isLast: boolean, names: Wor
   return isLast ? `after ${text}` : `before ${text}`;
 }
 
-/** Number of the step of median length on the devices, as its slowest rank takes it, of those that all ranks have. */
-function medianStep(ranks: readonly RankOfPath[]): number | undefined {
+/** The step of median length on the devices, as its slowest rank takes it, of those that all ranks have; and the mean of the ones after the first, ns. */
+function medianStep(ranks: readonly RankOfPath[]): { readonly step: number; readonly mean: number } | undefined {
   const longest = new Map<number, { length: number; ranks: number }>();
   for (const { work } of ranks) {
     const numbers = new Set<number>();
@@ -220,8 +223,11 @@ function medianStep(ranks: readonly RankOfPath[]): number | undefined {
       step.ranks++;
     }
   }
-  const common = [...longest].filter(([, step]) => step.ranks === ranks.length).sort(([, a], [, b]) => a.length - b.length);
-  return common[(common.length - 1) >> 1]?.[0];
+  const common = [...longest].filter(([, step]) => step.ranks === ranks.length).map(([number, { length }]) => ({ number, length }));
+  const later = afterFirst(common.toSorted((a, b) => a.number - b.number));
+  const median = common.sort((a, b) => a.length - b.length)[(common.length - 1) >> 1];
+  if (median === undefined) return undefined;
+  return { step: median.number, mean: later.reduce((sum, { length }) => sum + length, 0) / later.length };
 }
 
 /** Collectives with parts of two ranks or more, and sends with their receives, which are numbered by pair. */

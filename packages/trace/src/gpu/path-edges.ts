@@ -1,13 +1,21 @@
 // Edges of a critical path, and the spans and work that they lie in.
 
+import { classOf } from './kernel-class.ts';
+
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
 /** Index into `edgeKinds`. */
 export const edgeKindNumber: Readonly<Record<EdgeKind, number>> = { op: 0, kernel: 1, launch: 2, gap: 3, dependency: 4, sync: 5 };
 
 /** The resource that bounds an edge of the path. */
-export const pathBounds = ['cpu', 'compute', 'communication', 'gap', 'launch', 'none'] as const;
+export const pathBounds = ['cpu', 'compute', 'communication', 'copy', 'gap', 'launch', 'none'] as const;
 export type PathBound = (typeof pathBounds)[number];
+
+/** The bound of work of a class. */
+export function boundOfClass(of: number): 'compute' | 'communication' | 'copy' {
+  if (of === classOf.communication) return 'communication';
+  return of === classOf.memory ? 'copy' : 'compute';
+}
 
 /** One edge of the path. */
 export interface PathEdge {
@@ -29,4 +37,4 @@ export interface PathSpan {
   readonly end: number;
 }
 
-export const noBounds = (): Record<PathBound, number> => ({ cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 });
+export const noBounds = (): Record<PathBound, number> => ({ cpu: 0, compute: 0, communication: 0, copy: 0, gap: 0, launch: 0, none: 0 });

@@ -2,7 +2,7 @@
 
 import { sortByTime } from '../model/sort-by-time.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
-import { kindOf } from './kernel-class.ts';
+import { classOf, kindOf } from './kernel-class.ts';
 
 const launchCall = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|set)Async|hipLaunchKernel)$/;
 
@@ -12,6 +12,8 @@ export interface Holders {
   readonly before: Int32Array;
   /** The work on any stream that ended last before it began. */
   readonly ended: Int32Array;
+  /** Of communication: the work on another stream that its data come from. */
+  readonly data: Int32Array;
   /** Rows in order of their ends. */
   readonly byEnd: Uint32Array;
 }
@@ -28,9 +30,15 @@ export function lastUpTo(values: Float64Array, limit: number): number {
 }
 
 /** Of a path that needs none. */
-export const noHolders: Holders = { before: new Int32Array(0), ended: new Int32Array(0), byEnd: new Uint32Array(0) };
+export const noHolders: Holders = {
+  before: new Int32Array(0),
+  ended: new Int32Array(0),
+  data: new Int32Array(0),
+  byEnd: new Uint32Array(0),
+};
 
-export function holdersOf({ work, streams }: RankWork): Holders {
+export function holdersOf(of: RankWork): Holders {
+  const { work, streams } = of;
   const { start, end, stream, kind } = work.columns;
   const [before, ended] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
   const last = new Int32Array(streams.length).fill(-1);
@@ -43,7 +51,53 @@ export function holdersOf({ work, streams }: RankWork): Holders {
     while (at < byEnd.length && (end[byEnd[at] as number] as number) <= (start[row] as number)) at++;
     if (at > 0 && byEnd[at - 1] !== row) ended[row] = byEnd[at - 1] as number;
   }
-  return { before, ended, byEnd };
+  return { before, ended, data: dataOf(of), byEnd };
+}
+
+/**
+ * By row of communication: the work on another stream that its data come from; -1: not known. NCCL's stream waits for what the calling thread launched
+ * before on the stream that it computes on, in torch for every collective. A pair of streams on which some communication began before such work had
+ * ended does not wait so.
+ */
+function dataOf(of: RankWork): Int32Array {
+  const { work, host, streams } = of;
+  const { start, end, stream, kind, class: classes } = work.columns;
+  const data = new Int32Array(work.length).fill(-1);
+  const launched: number[] = [];
+  for (let row = 0; row < work.length; row++) if (kind[row] !== kindOf.sync && of.callOf(row) >= 0) launched.push(row);
+  launched.sort((a, b) => of.callOf(a) - of.callOf(b) || a - b);
+  /** By thread: row of the work that it launched last, without communication. */
+  const last = new Map<number, number>();
+  const pairOf = (row: number, before: number): number => (stream[row] as number) * streams.length + (stream[before] as number);
+  const isApart = new Set<number>();
+  for (const row of launched) {
+    const thread = host.columns.thread[of.callOf(row)] as number;
+    if (classes[row] !== classOf.communication) {
+      last.set(thread, row);
+      continue;
+    }
+    const before = last.get(thread);
+    if (before === undefined || stream[before] === stream[row]) continue;
+    data[row] = before;
+    if ((end[before] as number) > (start[row] as number)) isApart.add(pairOf(row, before));
+  }
+  if (isApart.size === 0) return data;
+  return data.map((before, row) => (before >= 0 && isApart.has(pairOf(row, before)) ? -1 : before));
+}
+
+/** ns from a call to its work, of work that none before it on its stream held back: the shortest of the recording; 0 without such work. */
+export function shortestLaunch(of: RankWork, { before }: Holders): number {
+  const { work, host } = of;
+  const { start, end, kind } = work.columns;
+  let shortest = Number.POSITIVE_INFINITY;
+  for (let row = 0; row < work.length; row++) {
+    const call = kind[row] === kindOf.sync ? -1 : of.callOf(row);
+    const earlier = before[row] ?? -1;
+    if (call < 0 || (earlier >= 0 && (end[earlier] as number) > (host.columns.start[call] as number))) continue;
+    const delay = (start[row] as number) - (host.columns.start[call] as number);
+    if (delay > 0) shortest = Math.min(shortest, delay);
+  }
+  return Number.isFinite(shortest) ? shortest : 0;
 }
 
 /** By row of a call: the row of its copy, of those that ran for most of their time while their own call went on. */

@@ -5,10 +5,11 @@
 
 import type { RankOfPath } from './cluster-path.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { edgeKindNumber, type PathBound, pathBounds } from './path-edges.ts';
+import { boundOfClass, edgeKindNumber, type PathBound, pathBounds } from './path-edges.ts';
 import type { PathGraph } from './path-graph.ts';
 import type { RankPath } from './rank-path.ts';
-import { type LaggedGraph, WhatIf } from './what-if.ts';
+import { StepPaces } from './step-paces.ts';
+import { type Change, type LaggedGraph, WhatIf } from './what-if.ts';
 import type { WorkNames } from './work-names.ts';
 
 /** Times in ns. */
@@ -49,6 +50,10 @@ export interface WorthOptions {
   readonly places: PathPlaces;
   /** Edges on the critical path. */
   readonly path: readonly number[];
+  /** By rank and row of work: when the last rank came into its collective; NaN for all other work. */
+  readonly lastIn: readonly Float64Array[];
+  /** Mean length of a step on its slowest rank, ns. */
+  readonly mean: number;
 }
 
 interface NamedPart {
@@ -88,13 +93,15 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
   const wanted = heaviest
     .slice(0, limits.gpuPathWorthMax)
     .map((part) => ({ ...(parts.all[part] as NamedPart), isChanged: Uint8Array.from(parts.all, (_, one) => (one === part ? 1 : 0)) }));
-  for (const bound of ['cpu', 'compute', 'communication', 'launch', 'gap'] as const) {
+  for (const bound of ['cpu', 'compute', 'communication', 'copy', 'launch', 'gap'] as const) {
     wanted.push({ bound, name: undefined, isChanged: Uint8Array.from(parts.all, (part) => (part.bound === bound ? 1 : 0)) });
   }
   const timed = wanted
     .map((part) => ({ ...part, onPath: onPath.reduce((sum, of, one) => (part.isChanged[one] === 1 ? sum + of : sum), 0) }))
     .filter((part) => part.onPath > 0);
-  const saved = yield* whatIf.savings(timed.flatMap(({ isChanged }) => [0.5, 0].map((factor) => ({ isChanged, factor }))));
+  const changes = timed.flatMap(({ isChanged }) => [0.5, 0].map((factor) => ({ isChanged, factor })));
+  const savings = yield* whatIf.savings(changes);
+  const saved = savings.map((ns, at) => Math.min(ns, Math.max(0, options.mean - lagged.paces.with(changes[at] as Change))));
   return timed
     .map(({ bound, name, onPath: time }, at): PathWorth => {
       return { bound, name, onPath: time, savesAtHalf: saved[2 * at] as number, savesAtZero: saved[2 * at + 1] as number };
@@ -197,8 +204,9 @@ function isBefore(a: number, b: number, times: Float64Array): boolean {
 /** Edges between two yields. */
 const edgesPerYield = 8192;
 
-/** A path's graph with the lag and the part of each edge. Its loops are in methods: closures would be compiled anew for every path. */
+/** A path's graph with the lag and the part of each edge, and the paces of what its work runs on. Its loops are in methods: closures would be compiled anew for every path. */
 class PartedGraph {
+  readonly paces: StepPaces;
   readonly #options: WorthOptions;
   readonly #parts: Parts;
   readonly #launches: readonly (readonly (readonly [number, number])[])[];
@@ -211,7 +219,12 @@ class PartedGraph {
   readonly #isTogether: Uint8Array;
 
   constructor(options: WorthOptions, parts: Parts) {
-    const { graph, paths, matched, places } = options;
+    const { graph, paths, ranks, matched, places, lastIn } = options;
+    this.paces = new StepPaces({
+      ranks,
+      lastIn,
+      partOf: ({ work, names }, row) => parts.of(boundOfClass(work.columns.class[row] as number), names, work.columns.name[row]),
+    });
     this.#options = options;
     this.#parts = parts;
     this.#launches = paths.map((path) => path.launches());
@@ -253,7 +266,7 @@ class PartedGraph {
     const path = paths[rank] as RankPath;
     const { work } = ranks[rank] as RankOfPath;
     const bound = path.boundOf(edge);
-    if (bound === 'compute' || bound === 'communication') return this.#parts.of(bound, work.names, path.nameOf(edge));
+    if (bound === 'compute' || bound === 'communication' || bound === 'copy') return this.#parts.of(bound, work.names, path.nameOf(edge));
     if (bound !== 'cpu') return this.#parts.of(bound);
     return this.#parts.of(bound, work.names, path.phaseOf(edge)?.name ?? work.phaseAt(this.#times[from] as number));
   }
@@ -277,14 +290,17 @@ class PartedGraph {
   }
 
   #addEdges(first: number, end: number): void {
-    const { graph } = this.#options;
-    const { kernel, gap, launch } = edgeKindNumber;
+    const { graph, places } = this.#options;
+    const { kernel, gap, launch, op, dependency } = edgeKindNumber;
     for (let edge = first; edge < end; edge++) {
       const kind = graph.kindOf(edge);
       const to = graph.toOf(edge);
       if (kind === kernel && this.#isTogether[to] === 1) continue;
       const lag = kind === gap || kind === launch ? 0 : Math.max(0, graph.weightOf(edge));
-      this.#edges.add(graph.fromOf(edge), to, lag, this.partOf(edge));
+      const from = graph.fromOf(edge);
+      const part = this.partOf(edge);
+      this.#edges.add(from, to, lag, part);
+      if (part >= 0 && (kind === op || kind === dependency)) this.paces.addHost(places.ranks[from] as number, part, lag);
     }
   }
 
@@ -292,14 +308,9 @@ class PartedGraph {
   #addLaunches(path: RankPath, launches: readonly (readonly [number, number])[]): void {
     const { graph } = this.#options;
     const launching = this.#parts.of('launch');
-    let shortest = Number.POSITIVE_INFINITY;
-    for (const [call, begin] of launches) {
-      const delay = path.timeOf(begin) - path.timeOf(call);
-      if (delay > 0) shortest = Math.min(shortest, delay);
-    }
     for (const [call, begin] of launches) {
       const [a, b] = [graph.placeOf(call), graph.placeOf(begin)];
-      if (a >= 0 && b >= 0) this.#edges.add(a, b, Number.isFinite(shortest) ? shortest : 0, launching);
+      if (a >= 0 && b >= 0) this.#edges.add(a, b, path.shortestLaunch, launching);
     }
   }
 }

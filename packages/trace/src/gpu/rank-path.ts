@@ -9,9 +9,9 @@
 import { hostKind, type PhaseSpan, type RankWork, type WorkStream } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { waitingCall } from './idle-time.ts';
-import { classOf, kindOf } from './kernel-class.ts';
+import { kindOf } from './kernel-class.ts';
 import { type BlockedLaunch, blockedLaunches } from './launch-queue.ts';
-import { type EdgeKind, edgeKindNumber, edgeKinds, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
+import { boundOfClass, type EdgeKind, edgeKindNumber, edgeKinds, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
 import type { PathGraph } from './path-graph.ts';
 import {
   copiesOfCalls,
@@ -22,6 +22,7 @@ import {
   noHolders,
   type QueueLengths,
   queueLengths,
+  shortestLaunch,
 } from './path-reasons.ts';
 import { threadTurns, walkNested } from './thread-turns.ts';
 
@@ -30,11 +31,7 @@ const forwardName = /forward/;
 const backwardName = /autograd/;
 
 /** Calls that wait for the device: their own length is the device's. */
-const blockingCalls: ReadonlySet<string> = new Set([
-  ...['cudaDeviceSynchronize', 'cudaStreamSynchronize', 'cudaEventQuery', 'cudaEventSynchronize', 'cudaMemcpy'],
-]);
-
-const isBlockingCall = (name: string): boolean => blockingCalls.has(name);
+const blockingCall = /^cuda(?:DeviceSynchronize|StreamSynchronize|EventQuery|EventSynchronize|Memcpy)$/;
 
 /** Number of nodes that a rank may have: the last two are the begin and the end of the stretch. */
 export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 2;
@@ -75,6 +72,8 @@ export class RankPath {
   readonly #copiedBy: ReadonlyMap<number, number>;
   /** By row of its call: launches that waited for room in a queue. */
   readonly #blocked: ReadonlyMap<number, BlockedLaunch>;
+  /** Whether the host waits for its devices in the stretch. */
+  #isWaiting = false;
   /** Edges of waits: several waits may be one edge. */
   readonly #syncs = new Set<number>();
 
@@ -134,9 +133,13 @@ export class RankPath {
     return this.#base + 2 * (this.#hosts + row);
   }
 
-  /** The begin of each call and of the work that it launched, as nodes of the graph; without work for which an earlier stretch's held the stream. */
+  /**
+   * The begin of each call and of the work that it launched, as nodes of the graph; without work for which an earlier stretch's held the stream. None
+   * where the host never waits: the faster its devices are, the less it runs ahead of them, so no launch holds work back before its pace does.
+   */
   launches(): (readonly [number, number])[] {
     const pairs: (readonly [number, number])[] = [];
+    if (!this.#isWaiting) return pairs;
     for (let row = 0; row < this.#work.work.length; row++) {
       const call = this.#work.callOf(row);
       if (call < 0 || this.#inside[call] !== 1 || !this.has(row) || this.#work.work.columns.kind[row] === kindOf.sync) continue;
@@ -146,6 +149,11 @@ export class RankPath {
       pairs.push([this.#base + 2 * call, this.nodeOf(row)]);
     }
     return pairs;
+  }
+
+  /** ns from a call to its work at least. */
+  get shortestLaunch(): number {
+    return shortestLaunch(this.#work, this.#holders);
   }
 
   /** An edge of the graph that begins in this rank. */
@@ -306,7 +314,7 @@ export class RankPath {
     let lastTop = hasPauses ? begin : -1;
     let depth = 0;
     const { kind, name } = host.columns;
-    const isBlocking = names.matching(isBlockingCall);
+    const isBlocking = names.matching(blockingCall);
     const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
     const enter = (row: number): void => {
       if (!isNode(row)) return;
@@ -411,6 +419,7 @@ export class RankPath {
 
   /** Calls that wait for a device end with the work that ended last during them, those that copy as their copy goes on, and launches with room. */
   #addWaits(): void {
+    this.#isWaiting = this.#copiedBy.size > 0 || [...this.#blocked.keys()].some((call) => this.#inside[call] === 1);
     for (const [call, row] of this.#copiedBy) this.#add('kernel', this.#nodeOf(row), 2 * call + 1);
     for (const { call, room } of this.#blocked.values())
       if (this.#inside[call] === 1 && this.has(room)) this.#add('sync', this.#nodeOf(room), 2 * call + 1, 0);
@@ -420,6 +429,7 @@ export class RankPath {
     const isWaiting = names.matching(waitingCall);
     for (let call = 0; call < host.length; call++) {
       if (this.#inside[call] !== 1 || isWaiting[host.columns.name[call] as number] !== 1) continue;
+      this.#isWaiting = true;
       const at = lastUpTo(ends, host.columns.end[call] as number);
       const row = byEnd[at];
       if (row === undefined || !this.has(row) || (ends[at] as number) <= (host.columns.start[call] as number)) continue;
@@ -450,18 +460,22 @@ export class RankPath {
     // Work of an earlier stretch may have held it back: then the path begins here.
     const isLaunched = this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called);
     if (isLaunched) this.#add('launch', 2 * call, this.#nodeOf(row));
+    const data = this.#holders.data[row] as number;
+    const isHeldByData = data >= 0 && this.has(data) && (end[data] as number) > called;
+    if (isHeldByData) this.#add('gap', this.#nodeOf(data) + 1, this.#nodeOf(row));
     const ended = this.#holders.ended[row] as number;
-    if (ended < 0 || ended === before || !this.has(ended) || (end[ended] as number) <= called) return;
+    if (ended < 0 || ended === before || ended === data || !this.has(ended) || (end[ended] as number) <= called) return;
     // Traces mostly lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
     const isNext = (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
-    if (isNext || (before === undefined && !isLaunched)) this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
+    if (isNext || (before === undefined && !isLaunched && !isHeldByData)) this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
   }
 
   #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {
     if (kind === 'gap' || kind === 'launch') return kind;
     if (weight === 0 && (kind === 'sync' || kind === 'dependency')) return 'none';
     if (kind !== 'kernel') return 'cpu';
-    return this.#work.work.columns.class[this.#workOf(from >> 1)] === classOf.communication ? 'communication' : 'compute';
+    const bound = boundOfClass(this.#work.work.columns.class[this.#workOf(from >> 1)] as number);
+    return bound === 'copy' && !this.#isComplete ? 'compute' : bound;
   }
 
   /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */

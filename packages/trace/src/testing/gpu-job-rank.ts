@@ -78,6 +78,7 @@ export interface GpuJobRankOptions {
   /** Streams that compute, layer by layer in turn; default 1. */
   readonly streams?: number | undefined;
   readonly pipeline?: GpuPipeline | undefined;
+  readonly synchronizes?: 'each' | 'last' | undefined;
 }
 
 const us = 1000;
@@ -131,7 +132,9 @@ export class GpuJobRank {
   get windowStart(): number {
     const [first = 0, second = 0] = this.#stepStarts;
     const place = this.#options.rank % 3;
-    if (place !== 1 || this.#options.pipeline !== undefined) return (place === 0 ? first : second) - us;
+    const { pipeline, synchronizes } = this.#options;
+    // A thread far ahead of its device would have no launch in a window that begins with one of its kernels.
+    if (place !== 1 || pipeline !== undefined || synchronizes === 'last') return (place === 0 ? first : second) - us;
     const kernels = this.events.filter(({ ph, device, tid }) => ph === 'X' && device !== undefined && tid === worldStream);
     return (kernels[2]?.start ?? first) - 1;
   }
@@ -192,12 +195,14 @@ export class GpuJobRank {
     this.events.push({ ph: 'X', cat: 'gpu_user_annotation', name, ...place, end, args: { 'External id': externalId + 1 } });
   }
 
-  /** Waits until all launched work is done: the end of the step. */
-  synchronize(step: number): void {
+  /** Waits until all launched work is done, where the job does after this step. */
+  endStep(step: number, isLast: boolean): void {
     const start = this.#now;
     this.stepEnds.push(Math.max(start, ...this.#free.values()));
-    this.#now = (this.stepEnds.at(-1) as number) + 5 * us;
-    this.#draw({ ph: 'X', cat: 'cuda_runtime', name: 'cudaDeviceSynchronize', start, args: { cbid: 165, correlation: this.#ids++ } });
+    if (isLast || this.#options.synchronizes !== 'last') {
+      this.#now = (this.stepEnds.at(-1) as number) + 5 * us;
+      this.#draw({ ph: 'X', cat: 'cuda_runtime', name: 'cudaDeviceSynchronize', start, args: { cbid: 165, correlation: this.#ids++ } });
+    }
     const args = { 'External id': this.#ids++ };
     this.#draw({ ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${step}`, start: this.#stepStarts.at(-1) as number, args });
     this.#now += 20 * us;

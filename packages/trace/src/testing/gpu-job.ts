@@ -45,6 +45,8 @@ export interface GpuJobOptions {
   readonly uneven?: number;
   readonly streams?: number;
   readonly pipeline?: GpuPipeline;
+  /** Steps after which threads wait for their devices: each, the default, or the last one alone. */
+  readonly synchronizes?: 'each' | 'last';
   /** By how much later than others it ran, ns; default 0. */
   readonly laterNs?: bigint;
 }
@@ -90,14 +92,18 @@ type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | '
 /** Makes the job: the same for the same options. */
 export function gpuJob(options: GpuJobOptions): GpuJob {
   const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [] } = options;
-  const { spread, uneven, streams, pipeline, laterNs = 0n } = options;
+  const { spread, uneven, streams, pipeline, synchronizes, laterNs = 0n } = options;
   const base = gpuJobBase + laterNs;
-  const common = { seed, size, layers, hasSeq, vintage, faults, spread, uneven, streams, pipeline };
+  const common = { seed, size, layers, hasSeq, vintage, faults, spread, uneven, streams, pipeline, synchronizes };
   const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ ...common, rank }));
   const slower = (step: number): number =>
     faults.find(({ kind, inStep }) => kind === 'slow_transfers' && inStep?.(step) !== false)?.amount ?? 1;
   const transfers = new Random(seed, 'transfers');
-  const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers, slower(step + 2))).flat();
+  const done: Done[] = [];
+  for (let step = 0; step < steps; step++) {
+    done.push(...runStep(ranks, step + 2, transfers, slower(step + 2)));
+    for (const rank of ranks) rank.endStep(step + 2, step === steps - 1);
+  }
   const clockOf = (rank: number) => {
     const { offsetNs, ppm } = clocks[rank] ?? { offsetNs: 0, ppm: 0 };
     return (time: number): bigint => origin + BigInt(time + offsetNs + Math.round((time * ppm) / 1e6));
@@ -173,6 +179,5 @@ function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random, 
     }
   };
   for (let index = runnable.shift(); index !== undefined; index = runnable.shift()) advance(index);
-  for (const rank of ranks) rank.synchronize(step);
   return done;
 }

@@ -19,6 +19,7 @@ const boundText: Readonly<Record<string, string>> = {
   cpu: 'host',
   compute: 'compute',
   communication: 'communication',
+  copy: 'copies',
   gap: 'gaps between kernels',
   launch: 'launches',
 };

@@ -15,6 +15,7 @@ const boundNames: Readonly<Record<ViewPathSegment['bound'], string>> = {
   cpu: 'host',
   compute: 'compute',
   communication: 'communication',
+  copy: 'copy',
   gap: 'pause of a stream',
   launch: 'launch',
   none: 'wait',
