@@ -184,7 +184,7 @@ function analysed(files: readonly (readonly Row[])[]) {
   const blame = new GpuBlameSink(gpus);
   const tables = files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents })));
   finish(mergeRun(sourcesOfKineto(tables), teeSink(gpus, blame)));
-  return { ranks: gpus.summary.ranks, blame: blame.blame };
+  return { ranks: gpus.summary.ranks, blame: blame.blame, path: gpus.summary.segments };
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -251,4 +251,14 @@ test('of a rank whose source tells that it has no device only steps are held, an
   expect([told?.held, untold?.held]).toEqual([[0], [0, 1]]);
   expect(told?.figures).toEqual(untold?.figures);
   expect(told?.figures).toHaveLength(1);
+});
+
+test('kernels of no length: the path goes through what they waited for', () => {
+  const calls = [call(1, 5), call(2, 12), call(3, 20), call(4, 24)];
+  const kernels = [
+    ...[work(1, 10, 30), work(2, 31, 80, { stream: 20, name: nccl })],
+    ...[work(3, 82, 82, { name: 'adam' }), work(4, 83, 83, { name: 'adam' })],
+  ];
+  const { path } = analysed([[step(3, 0, 100), ...calls, ...kernels, event('cuda_runtime', 'cudaDeviceSynchronize', host, 30, 55)]]);
+  expect(path?.byBound).toMatchObject({ compute: 20_000, communication: 49_000, gap: 4000 });
 });

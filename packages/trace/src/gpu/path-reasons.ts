@@ -41,15 +41,18 @@ export function holdersOf(of: RankWork): Holders {
   const { work, streams } = of;
   const { start, end, stream, kind } = work.columns;
   const [before, ended] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
-  const last = new Int32Array(streams.length).fill(-1);
+  const lastOf = new Int32Array(streams.length).fill(-1);
   const byEnd = sortByTime(end, new Float64Array(work.length), work.length).filter((row) => kind[row] !== kindOf.sync);
   let at = 0;
   for (let row = 0; row < work.length; row++) {
     if (kind[row] === kindOf.sync) continue;
-    before[row] = last[stream[row] as number] as number;
-    last[stream[row] as number] = row;
+    before[row] = lastOf[stream[row] as number] as number;
+    lastOf[stream[row] as number] = row;
     while (at < byEnd.length && (end[byEnd[at] as number] as number) <= (start[row] as number)) at++;
-    if (at > 0 && byEnd[at - 1] !== row) ended[row] = byEnd[at - 1] as number;
+    // Work of no length ends as it starts: neither it nor what follows it was before it.
+    let last = at - 1;
+    while (last >= 0 && (byEnd[last] as number) >= row) last--;
+    if (last >= 0) ended[row] = byEnd[last] as number;
   }
   return { before, ended, data: dataOf(of), byEnd };
 }
