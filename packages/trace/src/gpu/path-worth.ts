@@ -308,9 +308,10 @@ class PartedGraph {
   #addLaunches(path: RankPath, launches: readonly (readonly [number, number])[]): void {
     const { graph } = this.#options;
     const launching = this.#parts.of('launch');
+    const shortest = path.shortestLaunch();
     for (const [call, begin] of launches) {
       const [a, b] = [graph.placeOf(call), graph.placeOf(begin)];
-      if (a >= 0 && b >= 0) this.#edges.add(a, b, path.shortestLaunch, launching);
+      if (a >= 0 && b >= 0) this.#edges.add(a, b, shortest, launching);
     }
   }
 }

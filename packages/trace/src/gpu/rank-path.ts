@@ -152,7 +152,7 @@ export class RankPath {
   }
 
   /** ns from a call to its work at least. */
-  get shortestLaunch(): number {
+  shortestLaunch(): number {
     return shortestLaunch(this.#work, this.#holders);
   }
 
