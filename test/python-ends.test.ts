@@ -19,7 +19,7 @@ interface Ended {
 /** A rank that gets SIGTERM, or another signal, when it is ready. */
 async function ended(folder: string, where: string, signal: NodeJS.Signals | undefined): Promise<Ended> {
   const rank = spawn(process.env.PYTHON_BIN ?? 'python3', [join(repository, 'test/programs/ended_rank.py'), folder, where], {
-    stdio: ['ignore', 'pipe', where.startsWith('raises') ? 'ignore' : 'inherit'],
+    stdio: ['ignore', 'pipe', /^raises|^exits/.test(where) ? 'ignore' : 'inherit'],
   });
   onTestFinished(() => void rank.kill('SIGKILL'));
   const said: string[] = [];
@@ -60,4 +60,18 @@ test.each(['raises', 'raises-within'])('an error that nobody handles: %s', async
   const { events, findings } = await readRun(join(folder, 'ended'), 'ended');
   expect(findings).toEqual(['rank 0 failed: ValueError: bad batch']);
   expect(events.filter(({ kind, name }) => kind === 'instant' && name === 'failed')).toHaveLength(1);
+});
+
+test.each([
+  ['3', 3, ['rank 0 failed: exit code 3']],
+  ['bad data', 1, ['rank 0 failed: bad data']],
+  // A shell's code for SIGTERM: the program was asked to end.
+  ['143', 143, []],
+  ['0', 0, []],
+])('sys.exit(%j)', async (exit, code, found) => {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-ends-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  expect(await ended(folder, `exits-within-${exit}`, undefined)).toEqual({ code, signal: null, said: [] });
+  const { findings } = await readRun(join(folder, 'ended'), 'ended');
+  expect(findings).toEqual(found);
 });

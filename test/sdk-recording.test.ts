@@ -200,6 +200,19 @@ test('an uncaught exception ends the process as always, with what was recorded',
 });
 
 test.each([
+  ['process.exit(7)', 7, ['exit code 7']],
+  ['process.exitCode = 3', 3, ['exit code 3']],
+  ["process.on('uncaughtException', () => process.exit(5)); throw new Error('its own way')", 5, ['exit code 5']],
+  // A shell's code for SIGTERM: the program was asked to end.
+  ['process.exit(143)', 143, []],
+  ['process.exit(0)', 0, []],
+])('an exit code of an error is one: %s', async (end, wanted, errors) => {
+  const { code } = await run(`profile().start(); recordFunction('work', () => 1); ${end};`);
+  expect(code).toBe(wanted);
+  expect(readBatches().flatMap((batch) => [...metadataOf(batch, failedKey)])).toEqual(errors);
+});
+
+test.each([
   ['finally, with await', 'try { await work(); } finally { await prof.stop(); }'],
   ['finally, without await', 'try { await work(); } finally { prof.stop(); }'],
   ['using', 'try { work(); } finally { prof[Symbol.dispose](); }'],

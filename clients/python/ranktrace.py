@@ -495,13 +495,18 @@ class Profile:
 
     def _fail(self, error):
         """The recording ends by an error of the program: the rank that failed first is the reason why others did."""
-        if not isinstance(error, Exception):
-            return
         try:
-            lines = str(error).strip().splitlines()
+            if isinstance(error, SystemExit):
+                text = _exit_text(error.code)
+            elif isinstance(error, Exception):
+                text = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+            else:
+                return
         except Exception:
-            lines = []
-        text = ": ".join([type(error).__name__, *lines[:1]])[:_ERROR_CHARS]
+            text = type(error).__name__
+        if text is None:
+            return
+        text = text[:_ERROR_CHARS]
         self.instant("failed", {"error": text})
         self.add_metadata("ranktrace.failed", text)
 
@@ -687,6 +692,7 @@ _END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if 
 _STUCK_NS = 500_000_000  # a main thread that does not handle a signal for so long is in C code
 _getsignal, _set_signal = signal.getsignal, signal.signal
 _ERROR_CHARS = 256
+_SIGNALLED = 128  # a shell's exit codes from here on tell of a signal, which is no error
 _is_prepared = False  # for forks, errors and signals, once a process
 _wake = -1  # what signals are written to, if that is ours
 
@@ -913,13 +919,21 @@ def _agreed_run(run, rank):
         return None
 
 
+def _exit_text(code):
+    """What `sys.exit(code)` says of an error; None for an end in good order."""
+    if code is None or isinstance(code, int):
+        return f"exit code {int(code)}" if code and int(code) < _SIGNALLED else None
+    lines = str(code).strip().splitlines()
+    return lines[0] if lines else "exit code 1"
+
+
 def _noting(function):
     """The function, whose error ends the recording."""
 
     def call(*args, **kwargs):
         try:
             return function(*args, **kwargs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if _running is not None:
                 _running._fail(error)
             raise

@@ -47,6 +47,10 @@ if where == "raises":
 elif where == "raises-within":
     with prof:
         raise ValueError("bad batch")
+elif where.startswith("exits-within-"):
+    with prof:
+        code = where.split("-")[-1]
+        sys.exit(int(code) if code.isdigit() else code)
 elif where == "c":
     stay_in_c()
 elif where == "python":

@@ -12,6 +12,8 @@ import { failedKey } from '@ranktrace/protocol';
 import { guarded } from './guarded.ts';
 
 const errorChars = 256;
+/** A shell's exit codes from here on tell of a signal, which is no error. */
+const signalled = 128;
 
 interface ErrorRecorder {
   instant(name: string, args: { readonly error: string }): void;
@@ -20,7 +22,7 @@ interface ErrorRecorder {
 
 /**
  * Calls `flush` at most once, when the process ends by itself or by an error; `failed`: with an exit code other than 0. An error that nobody handles is
- * recorded, and passed on: the rank that failed first is the reason why others did. Returns a function that cancels this.
+ * recorded, and passed on, as is an exit code that tells of one: the rank that failed first is the reason why others did. Returns a function that cancels this.
  */
 export function onProcessEnd(recorder: ErrorRecorder, flush: (failed: boolean, error: string | undefined) => void): () => void {
   let text: string | undefined;
@@ -28,17 +30,21 @@ export function onProcessEnd(recorder: ErrorRecorder, flush: (failed: boolean, e
     process.off('exit', end);
     process.off('uncaughtExceptionMonitor', record);
   };
+  const fail = (error: string): void => {
+    text = error.slice(0, errorChars);
+    recorder.instant('failed', { error: text });
+    recorder.addMetadata(failedKey, text);
+  };
   const record = guarded('recording the error that ends the program', (error: unknown) => {
     // The program has its own way with errors, and may go on.
     if (process.listenerCount('uncaughtException') > 0 || process.hasUncaughtExceptionCaptureCallback()) return;
     const [first = ''] = String(error).trim().split('\n', 1);
-    text = first.slice(0, errorChars);
-    recorder.instant('failed', { error: text });
-    recorder.addMetadata(failedKey, text);
+    fail(first);
   });
   process.on('uncaughtExceptionMonitor', record);
   const end = guarded('shipping the last batches', (code: number) => {
     cancel();
+    if (text === undefined && code > 0 && code < signalled) fail(`exit code ${code}`);
     flush(code !== 0, text);
   });
   process.prependListener('exit', end);
