@@ -58,14 +58,17 @@ it('finds it among two ranks, though their first step lacks the phase, as that o
 /** `lengths`: not even collectives, but their lengths are among those of the phases. */
 type Seen = 'spans and clocks' | 'clocks' | 'nothing' | 'lengths';
 
+const meetings: ReadonlySet<string> = new Set(['backward', 'synchronize', 'all_gather']);
+
 /**
- * Ranks that leave `backward` together, as they do with DDP, and `all_gather`, of which alone a collective is recorded. `workOf`: what each does, lines as above,
+ * Ranks that leave `backward` together, as they do with DDP, `synchronize`, as with messages in a ring, and `all_gather`, of which alone a collective is recorded. `workOf`: what each does, lines as above,
  * `-` a time outside of all phases; `sees`: what is known besides the lengths.
  */
 function blameOfWork(workOf: (step: number) => readonly string[], sees: Seen = 'spans and clocks') {
   const sink = new StepBlameSink();
+  const metadata = new Map([['phase_role.synchronize', 'collective']]);
   const ranks = workOf(0).map((_, rank) => {
-    const process = traceProcess({ index: rank + 1, rank, ...(sees === 'nothing' && { alignment: unaligned }) });
+    const process = traceProcess({ index: rank + 1, rank, metadata, ...(sees === 'nothing' && { alignment: unaligned }) });
     const lane = (kind: 'thread' | 'steps', index: number) => traceLane({ index: 2 * rank + index, kind, process });
     return { process, spans: lane('thread', 1), steps: lane('steps', 2), at: 0, phases: new Map<string, Nanos>() };
   });
@@ -77,14 +80,11 @@ function blameOfWork(workOf: (step: number) => readonly string[], sees: Seen = '
     for (const rank of ranks) rank.phases = new Map();
     // Each part up to a meeting, and that with all ranks.
     while (lines.some((parts) => parts.length > 0)) {
-      const parts = lines.map((line) =>
-        line.splice(0, 1 + line.findIndex(([name]) => name === 'backward' || name === 'all_gather') || line.length),
-      );
+      const parts = lines.map((line) => line.splice(0, 1 + line.findIndex(([name]) => meetings.has(name)) || line.length));
       const arrivals = ranks.map(({ at }, rank) => (parts[rank] ?? []).reduce((sum, [, time]) => sum + Number(time) * ms, at));
       for (const [index, rank] of ranks.entries()) {
         for (const [name, time] of parts[index] ?? []) {
-          const isMeeting = name === 'backward' || name === 'all_gather';
-          const length = nanos(isMeeting ? Math.max(...arrivals) - rank.at : Number(time) * ms);
+          const length = nanos(meetings.has(name) ? Math.max(...arrivals) - rank.at : Number(time) * ms);
           const about = { lane: rank.spans, start: traceTime(rank.at), length };
           if (name !== '-') rank.phases.set(name, nanos((rank.phases.get(name) ?? 0) + length));
           if (name === 'all_gather' && sees !== 'lengths')
@@ -159,6 +159,20 @@ it('knows from those who catch up in backward that ranks meet there, though coll
     expect(findings).toMatchObject([{ kind: 'straggler', ranks: [late], phase: 'forward' }]);
     expect(findings[0]?.costMsPerStep).toBeCloseTo(10);
     expect(breakdown[late === 0 ? 1 : 0]?.waits).toMatchObject([{ rank: late, name: 'backward', length: 10 * ms }]);
+  }
+});
+
+it('knows from the unlike times of waits that ranks meet in them, though collectives are recorded elsewhere', () => {
+  const waits = 'forward 5, synchronize 0, optimizer 2, all_gather 1';
+  const late = waits.replace('forward 5', 'forward 15');
+  for (const order of [
+    [waits, late],
+    [late, waits, waits],
+  ]) {
+    const { basis, hidden, findings } = blameOfWork(() => order);
+    expect({ basis, hidden }).toEqual({ basis: 'phases', hidden: ['synchronize'] });
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [order.indexOf(late)], phase: 'forward' }]);
+    expect(findings[0]?.costMsPerStep).toBeCloseTo(10);
   }
 });
 

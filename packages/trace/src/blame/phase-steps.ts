@@ -89,6 +89,29 @@ export function hiddenMeetings(
   });
 }
 
+/**
+ * Collectives of which a part is not recorded, by phase: ranks spend unlike times in the phase outside of recorded ones, and as much longer ones as hidden
+ * meetings need. So do those that wait for the messages of a late peer.
+ */
+export function unrecordedMeetings(
+  raw: readonly RawRanks[],
+  processes: readonly TraceProcess[],
+  phases: readonly string[],
+  roles: readonly PhaseRole[],
+): readonly string[] {
+  const steps = raw.slice(-hiddenStepsMax);
+  const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
+  return phases.filter((name, phase) => {
+    if (roles[phase] !== 'collective') return false;
+    const unlike = steps.map(({ ranks }) => spread(processes.map(({ index }) => unrecordedIn(ranks.get(index) as RawStep, name))));
+    return unlike.reduce((sum, one) => sum + one, 0) > hiddenShareMin * time;
+  });
+}
+
+/** A rank's time in a phase outside of recorded collectives, ns; 0 where its spans are not recorded. */
+const unrecordedIn = (step: RawStep, phase: string): number =>
+  step.placed.reduce((sum, span) => (span.name === phase ? sum + ownTime(step, span) : sum), 0);
+
 /** At each span of a phase, which a step may enter again and again. Undefined where spans of a rank are missing. */
 function apartAtSpans(ranks: readonly RawStep[], phase: string, hasClock: boolean): readonly Apart[] | undefined {
   const spans = ranks.map(({ placed }) => placed.filter(({ name }) => name === phase).sort((a, b) => a.from - b.from));

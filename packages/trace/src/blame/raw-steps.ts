@@ -10,7 +10,7 @@ import { cutStep, type PlacedPhase, type StepCollective, withoutWaiting } from '
 import type { LoaderTimes } from './loader-queues.ts';
 import { longStepsOf, type StepParts } from './long-steps.ts';
 import type { OpTimes } from './op-times.ts';
-import { hiddenMeetings, phaseSteps } from './phase-steps.ts';
+import { hiddenMeetings, phaseSteps, unrecordedMeetings } from './phase-steps.ts';
 
 /** A rank's part of a collective; its meeting is set when the other ranks' parts have come. */
 export interface RawCollective {
@@ -89,7 +89,12 @@ export function* cutWindow(
   const areRecorded = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0;
   const alike = new Map<string, TraceProcess[]>();
   for (const [place, { peers }] of ranks.entries()) alike.set(peers, [...(alike.get(peers) ?? []), taking[place] as TraceProcess]);
-  const meets = areRecorded ? [...alike.values()].map((of) => hiddenMeetings(detailed, of, names, roles, alignment.bound)) : [];
+  const meets = !areRecorded
+    ? []
+    : [...alike.values()].flatMap((of) => [
+        hiddenMeetings(detailed, of, names, roles, alignment.bound),
+        unrecordedMeetings(detailed, of, names, roles),
+      ]);
   const hidden = names.filter((name) => meets.some((of) => of.includes(name)));
   const basis = areRecorded && hidden.length === 0 ? 'pieces' : 'phases';
   const chosen = basis === 'pieces' ? detailed : whole;
