@@ -1,8 +1,10 @@
 // Captures of hand-made ranks: their answers, and what happens when they do not answer.
 
-import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Captured, type ControlMessage, capturedKey, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
+import { analysisSink } from '@ranktrace/trace';
+import { readPerfetto } from '@ranktrace/trace/perfetto';
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
@@ -100,6 +102,26 @@ test('a rank that ends meanwhile, and one that is silent, are dead', () =>
       await expect(captures.capture('demo', { fromStep: 1000, steps: 3 })).rejects.toMatchObject({ code: 'nothing_captured' });
     },
   ));
+
+test.each([
+  ['all go on', false, []],
+  ['one says nothing any more', true, [1]],
+])('a rank of a part of a run is lost only if nothing comes from it: %s', (_, isSilent, lost) =>
+  withRanks(
+    (message, [one, other]) => {
+      answering(message, one);
+      if (!isSilent) answering(message, other);
+    },
+    async (captures, [one, other]) => {
+      for (let step = 0; step < 12; step++) for (const rank of [one, other]) rank.step();
+      const { path } = await captures.capture('demo', { fromStep: 5, steps: 2 });
+      const sink = analysisSink();
+      for (const _ of readPerfetto(() => [readFileSync(path)]).events(sink));
+      const found = sink.analysis.findings.filter(({ kind }) => kind === 'rank_lost');
+      expect(found.flatMap(({ ranks }) => ranks)).toEqual(lost);
+    },
+  ),
+);
 
 test('the same steps captured twice are two files, also at once; more at a time than there may be are refused', () =>
   withRanks(

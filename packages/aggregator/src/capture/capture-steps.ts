@@ -308,10 +308,11 @@ export class StepCaptures {
     // Takes the latest life of each rank, and what is beside it.
     const latest = store.sources().filter(({ isLatest, incarnation }) => isLatest || isBeside(incarnation));
     const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
+    const lost = this.#lost(run);
     const sources: StepsSource[] = [];
     for (const source of latest) {
       const found = await read(source, onUnreadable);
-      if (found !== undefined) sources.push(found);
+      if (found !== undefined) sources.push({ ...found, isLost: lost.has(found.rank) });
     }
     if (sources.length === 0) throw new AggregatorError('nothing_captured', `Cannot capture ${what}`);
     const directory = resolve(capturesDirectory(store.directory));
@@ -345,6 +346,13 @@ export class StepCaptures {
     const missing = Array.from({ length: live.worldSize(run) }, (_, rank) => rank).filter((rank) => !seen.has(rank));
     const never = missing.map((rank): Outcome => ({ rank, is: 'dead', note: `rank ${rank}: nothing came from it yet` }));
     return [...known, ...never].sort((a, b) => a.rank - b.rank);
+  }
+
+  /** Ranks that have not said goodbye, and say nothing any more. */
+  #lost(run: string): ReadonlySet<number> {
+    const now = performance.now();
+    const isLost = ({ ended, heardAt }: RankProgress): boolean => !ended && now - heardAt > this.#silenceMsMax;
+    return new Set(this.#parts.live.progress(run).flatMap((rank) => (isLost(rank) ? [rank.rank] : [])));
   }
 
   get #silenceMsMax(): number {

@@ -134,7 +134,7 @@ export function findCompleteness(
     const isFollowed =
       next !== undefined && next !== total && (next.from ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
     if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
-    else if (!ended && !isFollowed && !process.metadata.has(stillRunningKey)) {
+    else if (!ended && !isFollowed && total.goesOn !== true && !process.metadata.has(stillRunningKey)) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
     }

@@ -27,6 +27,8 @@ export interface StepWindow {
 /** The input of one rank, and its wanted steps. */
 export interface StepsSource extends BatchSource {
   readonly windows: readonly StepWindow[];
+  /** It ended without a goodbye, as far as is known; absent: it goes on after its steps, or said goodbye later. */
+  readonly isLost?: boolean;
 }
 
 /** Merges the wanted steps of all sources of one run into `sink`; yields after every batch. */
@@ -41,7 +43,7 @@ export function* mergeSteps(sources: readonly StepsSource[], sink: TraceSink): G
       until: clock.toTrace(until),
     }));
   });
-  return yield* mergeAligned(run, new StepsSink(sink, windows), progress);
+  return yield* mergeAligned(run, new StepsSink(sink, windows, sources), progress);
 }
 
 interface TraceWindow {
@@ -59,13 +61,15 @@ class StepsSink implements TraceSink {
   readonly #sink: TraceSink;
   readonly #windows: readonly (readonly TraceWindow[])[];
   readonly #lanes = new Set<TraceLane>();
+  readonly #sources: readonly StepsSource[];
   /** By process: begins of calls by their correlation. */
   readonly #calls: (Map<string | number, TraceTime> | undefined)[] = [];
 
-  /** `windows`: by process, in the order of `TraceHeader.processes`. */
-  constructor(sink: TraceSink, windows: readonly (readonly TraceWindow[])[]) {
+  /** `windows`, `sources`: by process, in the order of `TraceHeader.processes`. */
+  constructor(sink: TraceSink, windows: readonly (readonly TraceWindow[])[], sources: readonly StepsSource[]) {
     this.#sink = sink;
     this.#windows = windows;
+    this.#sources = sources;
   }
 
   begin(header: TraceHeader): void {
@@ -110,6 +114,8 @@ class StepsSink implements TraceSink {
   }
 
   end(totals: readonly ProcessTotals[]): void {
-    this.#sink.end(totals);
+    this.#sink.end(
+      totals.map((one) => (one.ended || this.#sources[one.process.index - 1]?.isLost === true ? one : { ...one, goesOn: true })),
+    );
   }
 }

@@ -190,6 +190,8 @@ export interface ProcessTotals {
   readonly place?: ProcessPlace;
   /** Whether it ended cleanly. */
   readonly ended: boolean;
+  /** A part of its time alone: it went on after that. */
+  readonly goesOn?: boolean;
 }
 
 /** The output of a merge, called in this order: begin, process, lane before use, events by time, end. */

@@ -101,6 +101,7 @@ export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessT
     ...prunedOfFacts(facts),
     ...(facts.has('place.step') ? { place: placeOfFacts(facts) } : {}),
     ended: facts.get('ended') === 'true',
+    ...(facts.get('goesOn') === 'true' && { goesOn: true }),
   };
 }
 

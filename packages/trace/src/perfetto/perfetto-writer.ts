@@ -303,7 +303,7 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, crowded, counts, ended, place, pruned }: ProcessTotals): void {
+  #writeTotals({ process, batches, missing, dropped, late, crowded, counts, ended, goesOn, place, pruned }: ProcessTotals): void {
     const facts = {
       batches,
       missing,
@@ -311,6 +311,8 @@ class PerfettoWriter implements TraceSink {
       // Hardly any process has crowded spans.
       crowded: crowded > 0 ? crowded : undefined,
       ended,
+      // Hardly any trace is of a part of a run.
+      goesOn: goesOn === true ? goesOn : undefined,
       ...placeFacts(place),
       ...prunedFacts(pruned),
       outOfRange: this.#outOfRange.get(process) ?? 0,
