@@ -148,7 +148,8 @@ describe('ranktrace run', () => {
     expect(report.ranks[1].counts.step).toBe(51);
     expect(report.ranks[0].counts.step).toBeGreaterThan(10);
     // Where the other one is stopped late, it has done more steps.
-    expect(report.findings.filter(({ kind }: { kind: string }) => kind !== 'rank_ended_early')).toEqual([]);
+    const findings: { kind: string; text: string }[] = report.findings;
+    expect(findings.filter(({ kind }) => kind !== 'rank_ended_early').map(({ text }) => text)).toEqual(['rank 1 failed: exit code 9']);
   });
 
   const recording = (body: string): string[] => {

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { endedByKey } from '@ranktrace/protocol';
 import { expect, onTestFinished, test } from 'vitest';
 import { repository } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
@@ -33,24 +34,26 @@ async function ended(folder: string, where: string, signal: NodeJS.Signals | und
 
 test.each([
   // Without a recording these end by the signal, too.
-  ['c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
-  ['c', 'SIGHUP', { code: null, signal: 'SIGHUP', said: ['ready'] }, 20],
-  ['python', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
-  ['handler-restored-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
-  ['stopped-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20],
+  ['c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, 'SIGTERM'],
+  ['c', 'SIGHUP', { code: null, signal: 'SIGHUP', said: ['ready'] }, 20, 'SIGHUP'],
+  ['python', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, 'SIGTERM'],
+  ['python', 'SIGINT', { code: null, signal: 'SIGINT', said: ['ready'] }, 20, 'SIGINT'],
+  ['handler-restored-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, 'SIGTERM'],
+  ['stopped-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, undefined],
   // And these as the program says.
-  ['handler', 'SIGTERM', { code: 3, signal: null, said: ['ready', 'had <Handlers.SIG_DFL: 0>', 'has <function ha'] }, 20],
-  ['loop', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'asked'] }, 20],
-  ['ignored', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'alive'] }, 20],
+  ['handler', 'SIGTERM', { code: 3, signal: null, said: ['ready', 'had <Handlers.SIG_DFL: 0>', 'has <function ha'] }, 20, 'SIGTERM'],
+  ['loop', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'asked'] }, 20, undefined],
+  ['ignored', 'SIGTERM', { code: 0, signal: null, said: ['ready', 'alive'] }, 20, undefined],
   // A signal of a forked child is not its parent's.
-  ['child', undefined, { code: 0, signal: null, said: ['ready', 'child 15'] }, 21],
-] as const)('%s, %s', async (where, signal, end, steps) => {
+  ['child', undefined, { code: 0, signal: null, said: ['ready', 'child 15'] }, 21, undefined],
+] as const)('%s, %s', async (where, signal, end, steps, endedBy) => {
   const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-ends-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   expect(await ended(folder, where, signal)).toEqual(end);
-  const { events, findings } = await readRun(join(folder, 'ended'), 'ended');
+  const { events, findings, processes } = await readRun(join(folder, 'ended'), 'ended');
   expect(findings).toEqual([]);
   expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(steps);
+  expect(processes[0]?.metadata.get(endedByKey)).toBe(endedBy);
 });
 
 test.each(['raises', 'raises-within'])('an error that nobody handles: %s', async (where) => {

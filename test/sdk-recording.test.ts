@@ -11,6 +11,7 @@ import {
   type Batch,
   decodeBatch,
   decodeFrameHeader,
+  endedByKey,
   failedKey,
   frameHeaderBytes,
   isSegment,
@@ -303,6 +304,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s without a listener: flus
   child.kill(signal);
   expect((await end).signal).toBe(signal);
   expect(names(readBatches())).toEqual(['work']);
+  expect(readBatches().flatMap((batch) => [...metadataOf(batch, endedByKey)])).toEqual([signal]);
 });
 
 test("the user's own signal listener decides, also one registered with once", async () => {
@@ -315,6 +317,7 @@ test("the user's own signal listener decides, also one registered with once", as
   child.kill('SIGTERM');
   expect((await end).code).toBe(3);
   expect(names(readBatches())).toEqual(['cleanup']);
+  expect(readBatches().flatMap((batch) => [...metadataOf(batch, endedByKey)])).toEqual([]);
 });
 
 test('a killed process whose event loop was blocked shows what it was inside of', async () => {

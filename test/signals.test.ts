@@ -74,12 +74,13 @@ async function start(
 }
 
 /** The recording has its end, and all of its events before the signal. */
-async function expectWhole(rank: Rank, steps: number): Promise<void> {
+async function expectWhole(rank: Rank, steps: number, found: readonly object[] = []): Promise<void> {
   const { ranks, findings } = await rank.report();
   expect(ranks).toMatchObject([{ ended: true, missing: 0 }]);
   expect(ranks[0]?.counts.step).toBeGreaterThanOrEqual(steps);
   expect(ranks[0]?.counts).toEqual(ranks[0]?.recorded);
-  expect(findings).toEqual([]);
+  expect(findings).toMatchObject(found);
+  expect(findings).toHaveLength(found.length);
 }
 
 describe('a rank without a handler of its own', () => {
@@ -132,7 +133,7 @@ describe('a rank with a handler of its own', () => {
     const steps = rank.steps();
     rank.child.kill('SIGTERM');
     expect(await rank.ended).toMatchObject({ code: 3, signal: null });
-    await expectWhole(rank, steps);
+    await expectWhole(rank, steps, [{ kind: 'rank_failed', text: 'rank 0 failed: exit code 3' }]);
   });
 
   it.each(['sync', 'await'] as const)('goes on where the handler lets it (%s), whatever comes how often', async (loop) => {

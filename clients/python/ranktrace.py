@@ -410,6 +410,7 @@ class Profile:
         self._given = options
         self._first_step = self._options.first_step
         self._step = None  # number and start of the step that runs; None before the first
+        self._interrupted = None  # the signal that asked the program to end, and the step that ran then
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
         self._has_waited = False  # in a call that waits for a device, or for peers
@@ -493,9 +494,23 @@ class Profile:
             self._fail(error)
         self.stop()
 
+    def _interrupt(self, number):
+        """A signal asks the program to end. Its place is the one before that: the end itself leaves all phases."""
+        if self._interrupted is None and self._step is not None:
+            self._interrupted = (signal.Signals(number).name, self._step[0])
+
+    @property
+    def _ended_by(self):
+        """The signal that ended the program in the midst of a step; None for any other end, or if a step ended after the signal."""
+        by, step = self._interrupted, self._step
+        return by[0] if by is not None and step is not None and by[1] == step[0] else None
+
     def _fail(self, error):
         """The recording ends by an error of the program: the rank that failed first is the reason why others did."""
         try:
+            if isinstance(error, KeyboardInterrupt):
+                self._interrupt(signal.SIGINT)
+                return
             if isinstance(error, SystemExit):
                 text = _exit_text(error.code)
             elif isinstance(error, Exception):
@@ -772,6 +787,7 @@ def _set_beside(signalnum, handler):
 def _end_by(number, _frame=None):
     profile = _running
     if profile is not None:
+        profile._interrupt(number)
         profile.stop()
     _set_signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
@@ -933,7 +949,7 @@ def _noting(function):
     def call(*args, **kwargs):
         try:
             return function(*args, **kwargs)
-        except (Exception, SystemExit) as error:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
             if _running is not None:
                 _running._fail(error)
             raise
@@ -1422,6 +1438,8 @@ class _Rows:
             self._watermark = max(promised, self._time(now if is_last else now - _MARGIN_NS))
         if is_last:
             self._add_recorded()
+            if profile._ended_by is not None:
+                self.add_fact("ranktrace.ended_by", profile._ended_by)
         else:
             self._announce_open()
             self._add_place(now)
@@ -1490,6 +1508,8 @@ class _Rows:
         if thread is None or current is None:
             return
         number, began = current
+        if profile._ended_by is not None:
+            return
         place = {"step": number}
         spans = [span for span in list(thread.stack) if span.start >= began]
         forward = thread.forward
@@ -2577,9 +2597,13 @@ class _Sender(threading.Thread):
             for at, message in self._wire.poll(timeout):
                 self._receive(at, message)
         try:
-            numbers = [number for number in os.read(self._wake_read, 4096) if number in _END_SIGNALS]
-            if numbers and self._ended_by is None:
-                self._ended_by = (numbers[0], _now())
+            numbers = os.read(self._wake_read, 4096)
+            if signal.SIGINT in numbers:
+                self._profile._interrupt(signal.SIGINT)
+            ends = [number for number in numbers if number in _END_SIGNALS]
+            if ends and self._ended_by is None:
+                self._profile._interrupt(ends[0])
+                self._ended_by = (ends[0], _now())
         except BlockingIOError:
             pass
         self._let_go(_now() - self._wire.flush_ns)

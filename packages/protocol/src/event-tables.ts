@@ -146,6 +146,9 @@ export const stillRunningKey = 'ranktrace.still_running';
 /** Metadata key of the error that ended a rank's program, as text: its kind and the first line of what it says. */
 export const failedKey = 'ranktrace.failed';
 
+/** Metadata key of the signal that ended a rank's program in the midst of a step: `SIGTERM`, or `SIGINT`, as Ctrl-C sends it. */
+export const endedByKey = 'ranktrace.ended_by';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

@@ -47,6 +47,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  endedByKey,
   failedKey,
   gpuKey,
   leftOutKey,

@@ -14,11 +14,12 @@ export {
   type SpreadSummary,
 } from './analyse/collectives.ts';
 export { type Finding, findCompleteness } from './analyse/findings.ts';
+export { hangsOf } from './analyse/hangs.ts';
 export { hostsText } from './analyse/hosts-text.ts';
 export { leftOutText } from './analyse/left-out.ts';
 export { type OpenCollective, type OpenRank, type OpenSpanSummary, OpenWorkSink, type OpenWorkSummary } from './analyse/open-work.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
-export { analyseRun, analysisSink, hangsOf, type RunAnalysis } from './analyse/run-analysis.ts';
+export { analyseRun, analysisSink, type RunAnalysis } from './analyse/run-analysis.ts';
 export { collectiveNumber } from './match/collective-number.ts';
 export { type AlignedRun, lastPartOf, RunAlignment } from './merge/align-run.ts';
 export { BatchMerger } from './merge/merge-batches.ts';

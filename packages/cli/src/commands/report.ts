@@ -96,7 +96,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     formatClocks(clocks, clockConflicts, zero),
     formatCollectives(collectives.summary, zero),
     formatRpcs(rpcs.summary),
-    formatOpenWork(openWork.summary, zero),
+    formatOpenWork(openWork.summary, { zero, isHanging: headline.hangs(merged).findings.length > 0 }),
   ];
   print(blocks.filter((block) => block !== '').join('\n\n'));
   return 0;

@@ -35,11 +35,16 @@ export class HeadlineSinks {
     return ofDevices === undefined ? this.#steps.blame : this.#steps.addLongSteps(ofDevices);
   }
 
+  /** Hangs at the run's end. */
+  hangs({ summary }: Pick<RunReport, 'summary'>): ReturnType<typeof hangsOf> {
+    return hangsOf(this.openWork.summary, summary, false);
+  }
+
   /** `blame`: this one's. `alerts`: the run's. */
-  inShort(blame: RunBlame, { findings, summary }: Pick<RunReport, 'findings' | 'summary'>, alerts: readonly Alert[] = []): string {
+  inShort(blame: RunBlame, report: Pick<RunReport, 'findings' | 'summary'>, alerts: readonly Alert[] = []): string {
     const { last } = blame.steps;
     const lastHangs = alerts.filter((alert) => endedHanging(alert, last));
-    return inShortLine(blame, findings, hangsOf(this.openWork.summary, summary, false), lastHangs);
+    return inShortLine(blame, report.findings, this.hangs(report), lastHangs);
   }
 }
 

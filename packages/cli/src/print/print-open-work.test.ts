@@ -7,11 +7,12 @@ const s = (seconds: number) => traceTime(seconds * 1e9);
 
 const rank = (number: number, about: Partial<OpenRank> = {}): OpenRank => ({
   ...{ rank: number, hostName: `node-${number}`, pid: 1, until: s(100), lastStep: { step: 12, end: s(40) }, open: [] },
+  ...{ place: undefined, phases: [], endedBy: undefined },
   ...about,
 });
 
 const summary = (about: Partial<OpenWorkSummary>): OpenWorkSummary => ({
-  ...{ until: s(100), ranks: [], collectives: [], collectivesLeftOut: 0, spansLeftOut: 0 },
+  ...{ until: s(100), ranks: [], collectives: [], collectivesLeftOut: 0, spansLeftOut: 0, roles: { of: () => 'work' as const } },
   ...about,
 });
 

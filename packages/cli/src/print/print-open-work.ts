@@ -12,12 +12,19 @@ const linesShown = 3;
 const spansAround = 3;
 const differingShown = 8;
 
-/**
- * The part as text, without a final line end; '' when every rank ended in good order, without open work. `zero`: the trace time from which times
- * count.
- */
-export function formatOpenWork(summary: OpenWorkSummary, zero = 0): string {
-  const { until, ranks, collectives, collectivesLeftOut, spansLeftOut } = summary;
+export interface OpenWorkShown {
+  /** The trace time from which times count; default 0. */
+  readonly zero?: number;
+  /** Whether the run hung: then ranks that a signal ended are listed, too, and else any of them were in the midst of a step. Default false. */
+  readonly isHanging?: boolean;
+}
+
+/** The part as text, without a final line end; '' when every rank ended in good order, without open work. */
+export function formatOpenWork(summary: OpenWorkSummary, { zero = 0, isHanging = false }: OpenWorkShown = {}): string {
+  const { until, collectivesLeftOut, spansLeftOut } = summary;
+  const ranks = summary.ranks.filter(({ endedBy }) => isHanging || endedBy === undefined);
+  const shown = new Set(ranks.map(({ rank }) => rank));
+  const collectives = summary.collectives.filter(({ inside }) => inside.some(({ rank }) => shown.has(rank)));
   if (until === undefined || (ranks.length === 0 && collectives.length === 0)) return '';
   const lines: string[] = [];
   if (collectives.length > 0) {
@@ -37,7 +44,7 @@ export function formatOpenWork(summary: OpenWorkSummary, zero = 0): string {
 export function openWorkData({ until, ranks, collectives, collectivesLeftOut, spansLeftOut }: OpenWorkSummary): unknown {
   return {
     untilNs: until,
-    ranks: ranks.map(({ until: heard, lastStep, open, ...rank }) => ({
+    ranks: ranks.map(({ until: heard, lastStep, open, place: _place, phases: _phases, ...rank }) => ({
       ...rank,
       untilNs: heard,
       lastStep: lastStep === undefined ? undefined : { step: lastStep.step, endNs: lastStep.end },

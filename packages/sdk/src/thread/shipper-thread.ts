@@ -6,7 +6,7 @@
 
 import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
-import { failedKey } from '@ranktrace/protocol';
+import { endedByKey, failedKey } from '@ranktrace/protocol';
 import { Collector } from '../collect/collector.ts';
 import type { DeviceProgress } from '../collect/device-steps.ts';
 import { GpuRecording } from '../gpu/gpu-recording.ts';
@@ -123,6 +123,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   /** Ships the rest. */
   const sayGoodbye = async ({ until, pulls, waits }: Parameters<typeof finish>[0]): Promise<void> => {
     if (pulls) collector.pull();
+    if (signals.heard !== undefined) collector.addFact(endedByKey, signals.heard);
     collector.flush(true);
     // A worker that has just started reads this late: the waiting thread must not wait longer for that.
     await shipper.drained(Math.max(0, Number(until - process.hrtime.bigint()) / 1e6));

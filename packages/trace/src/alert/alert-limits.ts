@@ -64,8 +64,6 @@ export const alertLimits = {
   alertHangSteps: 20,
   /** A hang without a rank at fault takes at least this many times as long as the longest step so far. */
   alertHangLongestSteps: 3,
-  /** Places (where ranks stand) that the alert of a stop or a hang names; further ones are left out. */
-  alertPlacesNamedMax: 4,
   /** Ranks that one summary names; further ones are counted. */
   alertRanksNamedMax: 8,
 } as const;

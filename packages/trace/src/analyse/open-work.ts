@@ -4,15 +4,16 @@
 // Where a schedule records nothing, ranks still report their current phase and collective (`ProcessTotals.place`), used in place of spans.
 //
 // For a restarted rank only its newest life counts: an earlier life's open work ended with it. A rank that ended in good order has no open
-// work: a missing end was lost, as `data_loss` reports, or the program never awaited it.
+// work: a missing end was lost, as `data_loss` reports, or the program never awaited it. One that a signal ended has some: it was in the midst of a step.
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
-import { collectiveKind, isSameOperation, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { collectiveKind, endedByKey, isSameOperation, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessPlace, ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 
 /** The innermost open span of one line of a rank. */
 export interface OpenSpanSummary {
@@ -33,6 +34,11 @@ export interface OpenRank {
   readonly lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   /** Longest open first. */
   readonly open: readonly OpenSpanSummary[];
+  /** Its place in its step, where it reported one, and the phases of a step in order. */
+  readonly place: ProcessPlace | undefined;
+  readonly phases: readonly string[];
+  /** The signal that ended it, and it said goodbye. */
+  readonly endedBy: string | undefined;
 }
 
 /** A collective, or a send, that some rank entered and did not leave. */
@@ -55,8 +61,10 @@ export interface OpenCollective {
 export interface OpenWorkSummary {
   /** The last sign of life of any rank; undefined without ranks. */
   readonly until: TraceTime | undefined;
-  /** Ranks that did not end in good order. */
+  /** Ranks that did not end in good order, or by a signal. */
   readonly ranks: readonly OpenRank[];
+  /** Roles of the phases. */
+  readonly roles: Pick<PhaseRoles, 'of'>;
   /** Longest open first. */
   readonly collectives: readonly OpenCollective[];
   /** Open collectives and open spans beyond the limits, left out. */
@@ -75,9 +83,10 @@ interface Life {
   /** In order of start. */
   readonly open: Map<string, UnendedSpan>;
   lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
+  phases: ReadonlyMap<string, unknown> | undefined;
   until: number;
   ended: boolean;
-  /** Place of a rank that did not end. */
+  /** Place of a rank that did not end, or by a signal. */
   place: ProcessPlace | undefined;
 }
 
@@ -116,7 +125,15 @@ export class OpenWorkSink implements TraceSink {
     const { processes, worldSize } = header;
     this.#worldSize = worldSize;
     for (const process of processes) {
-      const life: Life = { process, open: new Map(), lastStep: undefined, until: Number.NEGATIVE_INFINITY, ended: false, place: undefined };
+      const life: Life = {
+        process,
+        open: new Map(),
+        lastStep: undefined,
+        phases: undefined,
+        until: Number.NEGATIVE_INFINITY,
+        ended: false,
+        place: undefined,
+      };
       this.#lives[process.index] = life;
       const known = this.#current.get(process.rank);
       if (known === undefined || known.process.index < process.index) this.#current.set(process.rank, life);
@@ -131,7 +148,10 @@ export class OpenWorkSink implements TraceSink {
     if (life === undefined) return;
     const end = event.start + event.length;
     if (end > life.until) life.until = end;
-    if (event.kind === 'step') life.lastStep = { step: event.step, end: traceTime(end) };
+    if (event.kind === 'step') {
+      life.lastStep = { step: event.step, end: traceTime(end) };
+      life.phases = event.phases;
+    }
     if (event.state === 'open') this.#open(life, event);
     else if (event.state === 'close') this.#close(life, event);
   }
@@ -149,7 +169,7 @@ export class OpenWorkSink implements TraceSink {
     for (const { process, until, ended, place } of totals) {
       const life = this.#lives[process.index];
       if (life === undefined) continue;
-      life.ended = ended;
+      life.ended = ended && !process.metadata.has(endedByKey);
       if (until !== undefined) life.until = until;
       if (this.#current.get(process.rank) !== life) continue;
       life.place = place;
@@ -173,6 +193,7 @@ export class OpenWorkSink implements TraceSink {
     return {
       until: Number.isFinite(until) ? traceTime(until) : undefined,
       ranks: lives.filter(({ ended }) => !ended).map(openRank),
+      roles: phaseRolesOf(lives.map(({ process }) => process)),
       collectives: this.#collectives.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
       collectivesLeftOut: this.#collectivesLeftOut,
       spansLeftOut: this.#leftOut,
@@ -267,7 +288,7 @@ const sinceOf = ({ inside }: OpenCollective): number => inside[0]?.since ?? 0;
 
 const inOrder = (ranks: number[]): number[] => ranks.sort((a, b) => a - b);
 
-function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
+function openRank({ process, open, lastStep, phases, until, place }: Life): OpenRank {
   const { rank, hostName, pid } = process;
   const lines = new Map<number, UnendedSpan[]>();
   for (const span of open.values()) {
@@ -282,7 +303,8 @@ function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
   });
   if (innermost.length === 0 && place !== undefined) innermost.push(...unrecordedOf(place));
   const heard = traceTime(Number.isFinite(until) ? until : 0);
-  return { rank, hostName, pid, until: heard, lastStep, open: innermost.sort((a, b) => a.since - b.since) };
+  const about = { rank, hostName, pid, until: heard, lastStep, place, phases: [...(phases?.keys() ?? [])] };
+  return { ...about, open: innermost.sort((a, b) => a.since - b.since), endedBy: process.metadata.get(endedByKey) };
 }
 
 /** The line for unrecorded work: the stepping thread's. */

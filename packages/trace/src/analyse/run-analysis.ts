@@ -3,7 +3,7 @@
 //
 // Invariant: a finding states an observation in whole sentences, and one kind has at most `findingsPerKindMax` findings.
 
-import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
+import { nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import { type BlameFinding, mayBeVerdict } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
@@ -13,10 +13,10 @@ import { GpuBlameSink } from '../gpu/gpu-blame.ts';
 import { GpuSink } from '../gpu/gpu-sink.ts';
 import type { GpuSummary } from '../gpu/gpu-summary.ts';
 import type { PathSegments } from '../gpu/path-segments.ts';
-import { collectiveText } from '../match/collective-number.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { displayName } from '../model/shown-name.ts';
 import { teeSink } from '../model/tee-sink.ts';
@@ -24,8 +24,9 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
 import { type Finding, findCompleteness } from './findings.ts';
+import { hangsOf } from './hangs.ts';
 import { OpSumsSink } from './op-sums.ts';
-import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
+import { type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 import { RpcSink, type RpcSummary } from './rpcs.ts';
 import { RunProfiles } from './run-profile.ts';
 import { StepMeasures } from './step-measures.ts';
@@ -233,62 +234,6 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   left_out: 'note',
 };
 
-/** A collective open at least this long is a hang; in a live run it may still finish. */
-const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
-/** It must also be open for this many long steps. */
-const hangStepsMin = 5;
-
-/** Ranks that live for so long after others have entered a collective were not what these waited for: they were killed because all hung. */
-const hangNsToKill = 10 * nanosPerSecond;
-/** Ranks that are killed together are heard last within this time of each other. */
-const killedNsApart = 2 * nanosPerSecond;
-
-/** Collectives in which ranks hang. */
-export interface Hangs {
-  readonly findings: readonly ViewFinding[];
-  /** The ranks that ended without goodbye were killed at the end of a hang, so that it comes before them in what is said of the run. */
-  readonly areEndedByKill: boolean;
-}
-
-export function hangsOf({ until, collectives, ranks }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): Hangs {
-  if (until === undefined) return { findings: [], areEndedByKill: false };
-  const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
-  const hanging = collectives
-    .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
-    .filter(({ since }) => until - since >= least);
-  const findings = hanging.map(({ collective, since }): ViewFinding => {
-    const { missing, differing, inside } = collective;
-    const of = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
-    return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
-  });
-  const isLong = hanging.some(({ since }) => until - since >= hangNsToKill);
-  return { findings, areEndedByKill: isLong && ranks.every((rank) => until - rank.until <= killedNsApart) };
-}
-
-function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
-  const name = collectiveText(op, group, sequence);
-  const called = new Set(differing.map(({ rank }) => rank));
-  const all = inside.map(({ rank }) => rank);
-  const same = all.filter((rank) => !called.has(rank));
-  const alike = same.length > 0 ? same : all;
-  const others = [
-    ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
-    ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
-    ...differingTexts(differing, op, bytes),
-  ];
-  return `${ranksText(alike)} ${alike.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
-}
-
-/** `rank 3 called broadcast instead`, `rank 2 called it with 96 bytes instead of 48`: by call, those of fewest ranks first. */
-function differingTexts(differing: OpenCollective['differing'], op: string, bytes: number): string[] {
-  const calls = new Map<string, number[]>();
-  for (const other of differing) {
-    const call = other.op === op ? `called it with ${other.bytes} bytes instead of ${bytes}` : `called ${other.op} instead`;
-    calls.set(call, [...(calls.get(call) ?? []), other.rank]);
-  }
-  return [...calls].sort(([, a], [, b]) => a.length - b.length).map(([call, ranks]) => `${ranksText(ranks)} ${call}`);
-}
-
 /** The causes of long steps, worst first; each points to the longest single wait for the blamed rank. */
 function blamed(blame: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
   const { verdict, findings, steps: all } = blame;
@@ -381,7 +326,7 @@ function insideOf({ open, until }: OpenRank): string {
   if (longest === undefined) return '';
   const path = [...longest.around, longest.name].slice(-3).join(' › ');
   // A span may be reported at its begin, later than the rank's watermark.
-  return `, inside of ${path}${until > longest.since ? ` for ${seconds(until - longest.since)}` : ''}`;
+  return `, inside of ${path}${until > longest.since ? ` for ${lengthText(until - longest.since)}` : ''}`;
 }
 
 /** Time shown around a clock's step or a conflict, ns: their times are known to within 10 s. */
@@ -410,6 +355,3 @@ function fewOfAKind(findings: readonly ViewFinding[]): ViewFinding[] {
     return [...shown, { severity, kind, text: `${rest.length} more like these, of ${ranksText(ranks)}`, ranks }];
   });
 }
-
-const ms = (length: number): string => `${(length / nanosPerMs).toFixed(length < nanosPerMs ? 3 : 1)} ms`;
-const seconds = (length: number): string => (length < nanosPerSecond ? ms(length) : `${(length / nanosPerSecond).toFixed(1)} s`);

@@ -1,7 +1,7 @@
 // A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: its driver decides when to breathe, shows the
 // progress and may stop at any point.
 
-import { type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
+import { endedByKey, type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import type { Alignment, ProcessPlace, ProcessTotals, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -55,10 +55,11 @@ export function* mergeAligned(
     yield progress;
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, pruned, ended, from, source, evidence, running } = surveys[index] as Survey;
+    const { batches, dropped, recorded, pruned, ended, from, source, evidence, running, metadata } = surveys[index] as Survey;
     const { clock } = clockAt(index);
     const until = evidence.until === undefined ? {} : { from: clock.toTrace(rankTime(from)), until: clock.toTrace(evidence.until) };
-    const place = ended || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
+    const isOver = ended && !metadata.has(endedByKey);
+    const place = isOver || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
     return { batches, missing: source.missing, dropped, recorded, ended, ...(pruned && { pruned }), ...until, ...place };
   });
   sink.end(totals);
@@ -66,10 +67,11 @@ export function* mergeAligned(
 }
 
 /** A reported place, on the axis of the trace. */
-function placeOf({ step, phase, since, collective, entered = [] }: Running, toTrace: (time: number) => TraceTime): ProcessPlace {
+function placeOf({ step, phase, since, after, collective, entered = [] }: Running, toTrace: (time: number) => TraceTime): ProcessPlace {
   return {
     step,
     phase: phase === undefined || since === undefined ? undefined : { name: phase, since: toTrace(since) },
+    ...(after !== undefined && { after }),
     collective: collective && { ...collective, since: toTrace(collective.since) },
     entered: new Map(entered),
   };

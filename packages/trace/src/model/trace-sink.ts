@@ -160,6 +160,8 @@ export interface PrunedPart {
 export interface ProcessPlace {
   readonly step: number;
   readonly phase: { readonly name: string; readonly since: TraceTime } | undefined;
+  /** Between phases: the last phase of this step. */
+  readonly after?: string | undefined;
   /** The last collective that it entered and did not leave. */
   readonly collective: { readonly op: string; readonly group: string; readonly sequence: number; readonly since: TraceTime } | undefined;
   /** The last collective that it entered in each group, by sequence. */
@@ -186,7 +188,7 @@ export interface ProcessTotals {
   readonly from?: TraceTime;
   /** Latest time at which it is known to have run: its last watermark. */
   readonly until?: TraceTime;
-  /** Undefined for a process that ended cleanly, or that never reported one. */
+  /** Undefined for a process that ended cleanly other than by a signal, or that never reported one. */
   readonly place?: ProcessPlace;
   /** Whether it ended cleanly. */
   readonly ended: boolean;

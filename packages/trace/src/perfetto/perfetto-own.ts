@@ -123,6 +123,7 @@ function placeOfFacts(facts: Arguments): ProcessPlace {
   return {
     step: numberOf(facts, 'place.step', 0),
     phase: facts.has('place.phase') ? { name: textOf(facts, 'place.phase'), since: time('place.phaseSince') } : undefined,
+    ...(facts.has('place.after') && { after: textOf(facts, 'place.after') }),
     collective: facts.has('place.op')
       ? {
           op: textOf(facts, 'place.op'),

@@ -366,10 +366,11 @@ type Facts = Readonly<Record<string, string | number | boolean | undefined>>;
 /** The last reported place of a process. */
 function placeFacts(place: ProcessPlace | undefined): Facts {
   if (place === undefined) return {};
-  const { step, phase, collective, entered } = place;
+  const { step, phase, after, collective, entered } = place;
   return {
     'place.step': step,
     ...(phase && { 'place.phase': phase.name, 'place.phaseSince': phase.since }),
+    'place.after': after,
     ...(collective && {
       'place.op': collective.op,
       'place.group': collective.group,

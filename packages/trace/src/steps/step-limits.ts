@@ -13,6 +13,8 @@ export const stepLimits = {
   stepLapsMax: 1024,
   /** Named phases of one process's steps, and of an overview; further ones are part of the rest of the step. */
   stepPhasesMax: 16,
+  /** Places (where ranks stand) that a stop or a hang names; further ones are left out. */
+  stepPlacesNamedMax: 4,
   /** Cells of an overview's heat map; with many ranks it has fewer bins. */
   overviewCellsMax: 262_144,
   /** Bins of the charts of a report's file: as many as the page has pixels for. */

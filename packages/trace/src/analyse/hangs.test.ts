@@ -1,0 +1,91 @@
+// Jobs that stand still in a step until all their ranks are ended: which rank did not come as far, and what is no hang.
+
+import { nanos, traceTime } from '@ranktrace/protocol';
+import { expect, it } from 'vitest';
+import type { ProcessTotals } from '../model/trace-sink.ts';
+import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { analysisSink } from './run-analysis.ts';
+
+const s = (seconds: number) => traceTime(seconds * 1e9);
+
+/** Where a rank is in step 40: `phase`, or between phases after one; when it is heard last, s; and the signal that ended it, `''` for none. */
+interface Rank {
+  readonly phase?: string;
+  readonly after?: string;
+  readonly heard?: number;
+  readonly endedBy?: string;
+  readonly ended?: boolean;
+}
+
+/** Forty steps of 100 ms, and the hangs that the run shows after that. */
+function hangsOfRun(ranks: readonly Rank[], stepMs = 100) {
+  const all = ranks.map(({ endedBy = 'SIGINT' }, rank) => {
+    const metadata = new Map(endedBy === '' ? [] : [['ranktrace.ended_by', endedBy]]);
+    return traceProcess({ index: rank + 1, rank, pid: 40 + rank, metadata });
+  });
+  const sink = analysisSink();
+  sink.begin(traceHeader(all));
+  const phases = new Map(['forward', 'backward', 'optimizer'].map((name) => [name, nanos(1e6 * (stepMs / 3))] as const));
+  for (let step = 0; step < 40; step++) {
+    for (const process of all) {
+      const lane = traceLane({ index: process.index, kind: 'steps', process });
+      const [start, length] = [s((step * stepMs) / 1000), nanos(stepMs * 1e6)];
+      sink.event(traceEvent({ kind: 'step', lane, name: `ProfilerStep#${step}`, start, length, step, phases }));
+    }
+  }
+  const since = s((40 * stepMs) / 1000);
+  sink.end(
+    all.map((process, at): ProcessTotals => {
+      const { phase, after, heard = 60, ended = true } = ranks[at] as Rank;
+      const place = { step: 40, phase: phase === undefined ? undefined : { name: phase, since }, after };
+      return processTotals({ process, ended, until: s(heard), place: { ...place, collective: undefined, entered: new Map() } });
+    }),
+  );
+  return sink.analysis.findings.filter(({ kind }) => kind === 'hang').map(({ ranks: of, text }) => ({ ranks: of, text }));
+}
+
+const waits: Rank = { phase: 'backward' };
+
+it('names the rank that did not come as far as the others in the step that never ended', () => {
+  expect(hangsOfRun([waits, { phase: 'forward' }, waits])).toEqual([
+    {
+      ranks: [1],
+      text:
+        'no rank ended a step for 56.0 s before the end, after step 39: rank 1 was in forward of step 40; ' +
+        'ranks 0, 2 were in backward of step 40; rank 1 did not come as far as the others',
+    },
+  ]);
+  // Before the step's first phase; and between two of them.
+  expect(hangsOfRun([waits, waits, {}])[0]?.ranks).toEqual([2]);
+  expect(hangsOfRun([{ after: 'forward' }, waits, waits])[0]?.ranks).toEqual([0]);
+  // Of two ranks either may be wrong, and so may all that stand at one place.
+  expect(hangsOfRun([waits, { phase: 'forward' }])[0]?.ranks).toEqual([]);
+  expect(hangsOfRun([waits, waits, waits])[0]?.ranks).toEqual([]);
+});
+
+it('knows it of ranks that were killed, too', () => {
+  const killed: Rank = { ...waits, endedBy: '', ended: false };
+  expect(hangsOfRun([killed, { ...killed, phase: 'forward' }, killed])[0]?.ranks).toEqual([1]);
+  // One died long before: that is what the others waited for, and said of it.
+  expect(hangsOfRun([killed, { ...killed, heard: 10 }, killed])).toEqual([]);
+});
+
+it('names a rank that a signal ended long before the others', () => {
+  const [hang] = hangsOfRun([waits, { ...waits, endedBy: 'SIGTERM', heard: 5 }, waits]);
+  expect(hang).toMatchObject({ ranks: [1], text: expect.stringContaining('; SIGTERM had ended rank 1 55.0 s before') });
+});
+
+it.each([
+  ['a job that is ended while it trains', [{ ...waits, heard: 4.2 }, waits, waits].map((rank) => ({ ...rank, heard: 4.2 })), 100],
+  ['one with long steps', [waits, { phase: 'forward' }, waits], 5000],
+  ['one that is ended after its training', [{}, {}, {}], 100],
+  ['one that evaluates', [{ phase: 'evaluate' }, waits, waits], 100],
+])('calls none of these a hang: %s', (_, ranks, stepMs) => {
+  const until = (40 * stepMs) / 1000 + 56;
+  expect(
+    hangsOfRun(
+      ranks.map((rank) => ({ heard: until, ...rank })),
+      stepMs,
+    ),
+  ).toEqual([]);
+});

@@ -1,0 +1,111 @@
+// Hangs that a run shows at its end: ranks inside of a collective that others never entered, or a step that never ended.
+//
+//   rank 0   step 39 │ forward │ backward …………………………………… │ ended by a signal, or killed
+//   rank 1   step 39 │ …………………………………………………………………………… │             did not come as far as the others
+
+import { isOccasionalRole, nanosPerSecond, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
+import { collectiveText } from '../match/collective-number.ts';
+import { lengthText } from '../model/quantity-text.ts';
+import { ranksText } from '../model/ranks-text.ts';
+import type { ProcessPlace } from '../model/trace-sink.ts';
+import { placesTexts, ranksBehind, ranksWorking, type StepPlace } from '../steps/step-places.ts';
+import type { RunSummary } from '../steps/step-summary.ts';
+import type { OpenCollective, OpenWorkSummary } from './open-work.ts';
+
+/** A collective open at least this long is a hang; in a live run it may still finish. */
+const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
+/** It must also be open for this many long steps. */
+const hangStepsMin = 5;
+
+/** A step that ran for so long when all ranks ended is one … */
+const stallNsMin = 10 * nanosPerSecond;
+/** … if it ran for this many times as long as one usually takes, and as a long one does. */
+const [stallStepsMin, stallLongStepsMin] = [20, 5];
+
+/** A rank that a signal ended so long before the others is what they waited for. */
+const goneNsMin = 10 * nanosPerSecond;
+
+/** Ranks that live for so long after others have entered a collective were not what these waited for: they were killed because all hung. */
+const hangNsToKill = 10 * nanosPerSecond;
+/** Ranks that are killed together are heard last within this time of each other. */
+const killedNsApart = 2 * nanosPerSecond;
+
+export interface Hangs {
+  /** Of collectives in which ranks hang; where none is known, of a step that never ended. */
+  readonly findings: readonly ViewFinding[];
+  /** The ranks that ended without goodbye were killed at the end of a hang, so that it comes before them in what is said of the run. */
+  readonly areEndedByKill: boolean;
+}
+
+export function hangsOf(openWork: OpenWorkSummary, steps: RunSummary, isLive: boolean): Hangs {
+  const { until, collectives, ranks } = openWork;
+  const { p95 } = steps;
+  if (until === undefined) return { findings: [], areEndedByKill: false };
+  const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
+  const hanging = collectives
+    .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
+    .filter(({ since }) => until - since >= least);
+  const findings = hanging.map(({ collective, since }): ViewFinding => {
+    const { missing, differing, inside } = collective;
+    const of = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
+    return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
+  });
+  // A signal takes its time in ranks that are inside of a library.
+  const areTogether = ranks.every(({ until: heard, endedBy }) => endedBy !== undefined || until - heard <= killedNsApart);
+  const isLong = hanging.some(({ since }) => until - since >= hangNsToKill);
+  if (hanging.length > 0) return { findings, areEndedByKill: isLong && areTogether };
+  const stall = isLive || !areTogether ? undefined : stallOf(openWork, until, steps);
+  return { findings: stall === undefined ? [] : [stall], areEndedByKill: stall !== undefined };
+}
+
+/** The step in which all ranks were for much longer than one takes when they were ended. */
+function stallOf({ ranks, roles }: OpenWorkSummary, until: TraceTime, { median, p95 }: RunSummary): ViewFinding | undefined {
+  const last = Math.max(...ranks.map(({ lastStep }) => lastStep?.end ?? Number.NEGATIVE_INFINITY));
+  const length = until - last;
+  if (!Number.isFinite(length) || length < Math.max(stallNsMin, stallStepsMin * (median ?? 0), stallLongStepsMin * (p95 ?? 0)))
+    return undefined;
+  const places = new Map(ranks.flatMap(({ rank, place }) => (place === undefined ? [] : [[rank, inStep(place)] as const])));
+  const phases = [...places.values()].map(({ phase }) => phase).filter((phase) => phase !== undefined);
+  // After training no rank is in a phase of a step; and a long evaluation is none.
+  if (phases.length === 0 || phases.some((phase) => isOccasionalRole(roles.of(phase)))) return undefined;
+  const all = ranks.map(({ rank }) => rank);
+  const gone = ranks.filter(({ until: heard }) => until - heard >= goneNsMin);
+  const order = ranks.reduce<readonly string[]>((most, { phases: of }) => (of.length > most.length ? of : most), []);
+  const behind = gone.length > 0 ? gone.map(({ rank }) => rank) : ranksBehind(places, all, order, roles);
+  const working = behind.length > 0 ? [] : ranksWorking(places, all, roles);
+  const step = Math.max(...ranks.map(({ lastStep }) => lastStep?.step ?? -1));
+  const who = [
+    ...placesTexts(places, all, ['was', 'were']),
+    ...gone.map(({ rank, endedBy, until: heard }) => `${endedBy} had ended rank ${rank} ${lengthText(until - heard)} before`),
+    ...(behind.length > gone.length ? [`${ranksText(behind)} did not come as far as the others`] : []),
+    ...(working.length > 0 ? [`all waited but ${ranksText(working)}`] : []),
+  ];
+  const text = `no rank ended a step for ${lengthText(length)} before the end, after step ${step}: ${who.join('; ')}`;
+  return { severity: 'alert', kind: 'hang', text, ranks: behind.length > 0 ? behind : working, from: last, until };
+}
+
+const inStep = ({ step, phase, after }: ProcessPlace): StepPlace => ({ step, phase: phase?.name, after });
+
+function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
+  const name = collectiveText(op, group, sequence);
+  const called = new Set(differing.map(({ rank }) => rank));
+  const all = inside.map(({ rank }) => rank);
+  const same = all.filter((rank) => !called.has(rank));
+  const alike = same.length > 0 ? same : all;
+  const others = [
+    ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
+    ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
+    ...differingTexts(differing, op, bytes),
+  ];
+  return `${ranksText(alike)} ${alike.length === 1 ? 'is' : 'are'} inside of ${name} for ${lengthText(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
+}
+
+/** `rank 3 called broadcast instead`, `rank 2 called it with 96 bytes instead of 48`: by call, those of fewest ranks first. */
+function differingTexts(differing: OpenCollective['differing'], op: string, bytes: number): string[] {
+  const calls = new Map<string, number[]>();
+  for (const other of differing) {
+    const call = other.op === op ? `called it with ${other.bytes} bytes instead of ${bytes}` : `called ${other.op} instead`;
+    calls.set(call, [...(calls.get(call) ?? []), other.rank]);
+  }
+  return [...calls].sort(([, a], [, b]) => a.length - b.length).map(([call, ranks]) => `${ranksText(ranks)} ${call}`);
+}
