@@ -2,18 +2,22 @@
 
 import { sortByTime } from '../model/sort-by-time.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
-import { classOf, kindOf } from './kernel-class.ts';
+import { kindOf } from './kernel-class.ts';
+import { streamWaits } from './stream-waits.ts';
 
 const launchCall = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|set)Async|hipLaunchKernel)$/;
+
+/** Launches, or work that ended, that are passed over in search of one. */
+const lookMax = 256;
 
 /** By row of work, -1 for none. */
 export interface Holders {
   /** The work before it on its stream. */
   readonly before: Int32Array;
-  /** The work on any stream that ended last before it began. */
+  /** The work on any stream that ended last before it began, of what was launched before it. */
   readonly ended: Int32Array;
-  /** Of communication: the work on another stream that its data come from. */
-  readonly data: Int32Array;
+  /** Rows of work on other streams that it waits for, by the calls before its launch. */
+  readonly awaited: ReadonlyMap<number, readonly number[]>;
   /** Rows in order of their ends. */
   readonly byEnd: Uint32Array;
 }
@@ -33,9 +37,18 @@ export function lastUpTo(values: Float64Array, limit: number): number {
 export const noHolders: Holders = {
   before: new Int32Array(0),
   ended: new Int32Array(0),
-  data: new Int32Array(0),
+  awaited: new Map(),
   byEnd: new Uint32Array(0),
 };
+
+/**
+ * Whether work that had ended may have held back the work in `row`: an event is recorded before anything waits for it, so what was launched later held
+ * nothing. Work of no length ends as it starts: neither it nor what follows it was before it.
+ */
+function mayHold(of: RankWork, ended: number, row: number): boolean {
+  const [from, call] = [of.callOf(ended), of.callOf(row)];
+  return ended < row && (from < 0 || call < 0 || from <= call);
+}
 
 export function holdersOf(of: RankWork): Holders {
   const { work, streams } = of;
@@ -49,43 +62,14 @@ export function holdersOf(of: RankWork): Holders {
     before[row] = lastOf[stream[row] as number] as number;
     lastOf[stream[row] as number] = row;
     while (at < byEnd.length && (end[byEnd[at] as number] as number) <= (start[row] as number)) at++;
-    // Work of no length ends as it starts: neither it nor what follows it was before it.
-    let last = at - 1;
-    while (last >= 0 && (byEnd[last] as number) >= row) last--;
-    if (last >= 0) ended[row] = byEnd[last] as number;
-  }
-  return { before, ended, data: dataOf(of), byEnd };
-}
-
-/**
- * By row of communication: the work on another stream that its data come from; -1: not known. NCCL's stream waits for what the calling thread launched
- * before on the stream that it computes on, in torch for every collective. A pair of streams on which some communication began before such work had
- * ended does not wait so.
- */
-function dataOf(of: RankWork): Int32Array {
-  const { work, host, streams } = of;
-  const { start, end, stream, kind, class: classes } = work.columns;
-  const data = new Int32Array(work.length).fill(-1);
-  const launched: number[] = [];
-  for (let row = 0; row < work.length; row++) if (kind[row] !== kindOf.sync && of.callOf(row) >= 0) launched.push(row);
-  launched.sort((a, b) => of.callOf(a) - of.callOf(b) || a - b);
-  /** By thread: row of the work that it launched last, without communication. */
-  const last = new Map<number, number>();
-  const pairOf = (row: number, before: number): number => (stream[row] as number) * streams.length + (stream[before] as number);
-  const isApart = new Set<number>();
-  for (const row of launched) {
-    const thread = host.columns.thread[of.callOf(row)] as number;
-    if (classes[row] !== classOf.communication) {
-      last.set(thread, row);
-      continue;
+    for (let last = at - 1; last >= Math.max(0, at - lookMax); last--) {
+      const one = byEnd[last] as number;
+      if (!mayHold(of, one, row)) continue;
+      ended[row] = one;
+      break;
     }
-    const before = last.get(thread);
-    if (before === undefined || stream[before] === stream[row]) continue;
-    data[row] = before;
-    if ((end[before] as number) > (start[row] as number)) isApart.add(pairOf(row, before));
   }
-  if (isApart.size === 0) return data;
-  return data.map((before, row) => (before >= 0 && isApart.has(pairOf(row, before)) ? -1 : before));
+  return { before, ended, awaited: streamWaits(of), byEnd };
 }
 
 /** ns from a call to its work, of work that none before it on its stream held back: the shortest of the recording; 0 without such work. */
@@ -158,9 +142,6 @@ interface Launch {
   readonly call: number;
   readonly row: number;
 }
-
-/** Launches of other threads that are passed over in search of a thread's next one. */
-const lookMax = 256;
 
 /** Index of the first launch, in order of calls, from the host's row `call` on. */
 function firstFrom(launches: readonly Launch[], call: number): number {

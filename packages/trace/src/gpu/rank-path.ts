@@ -24,7 +24,7 @@ import {
   queueLengths,
   shortestLaunch,
 } from './path-reasons.ts';
-import { threadTurns, walkNested } from './thread-turns.ts';
+import { onlyThread, threadTurns, walkNested } from './thread-turns.ts';
 
 /** Names of which HTA takes the only thread that has one for the forward's and the backward's. */
 const forwardName = /forward/;
@@ -143,9 +143,7 @@ export class RankPath {
     for (let row = 0; row < this.#work.work.length; row++) {
       const call = this.#work.callOf(row);
       if (call < 0 || this.#inside[call] !== 1 || !this.has(row) || this.#work.work.columns.kind[row] === kindOf.sync) continue;
-      const before = this.#holders.before[row] ?? -1;
-      if (before >= 0 && !this.has(before) && (this.#work.work.columns.end[before] as number) > this.timeOf(this.#base + 2 * call))
-        continue;
+      if (this.#isHeldBefore(row, call)) continue;
       pairs.push([this.#base + 2 * call, this.nodeOf(row)]);
     }
     return pairs;
@@ -271,7 +269,9 @@ export class RankPath {
       threads.set(thread, rows);
       rows.push(row);
     }
-    const [forward, backward] = this.#isComplete ? [-1, -1] : [this.#onlyThread(forwardName), this.#onlyThread(backwardName)];
+    const [forward = -1, backward = -1] = this.#isComplete
+      ? []
+      : [forwardName, backwardName].map((name) => onlyThread(this.#work, this.#inside, name));
     if (forward >= 0 && backward >= 0 && forward !== backward) {
       const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
       threads.delete(backward);
@@ -289,21 +289,6 @@ export class RankPath {
     }
     // The thread that goes on longest makes the step's end.
     if (last >= 0 && this.#time(last) < this.#end) this.#add('dependency', last, 2 * (this.#hosts + this.#works) + 1);
-  }
-
-  /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
-  #onlyThread(pattern: RegExp): number {
-    const { host, names } = this.#work;
-    const isNamed = names.matching(pattern);
-    let only = -1;
-    for (let row = 0; row < host.length; row++) {
-      const { name, kind, thread } = host.columns;
-      if (this.#inside[row] !== 1 || kind[row] === hostKind.call || kind[row] === hostKind.module) continue;
-      if (isNamed[name[row] as number] !== 1 || thread[row] === only) continue;
-      if (only >= 0) return -1;
-      only = thread[row] as number;
-    }
-    return only;
   }
 
   /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. Returns the end of its last outermost one, -1 for none. */
@@ -450,24 +435,31 @@ export class RankPath {
     }
   }
 
-  /** All that may have held back work: its launch, the work before it on its stream, and the work that ended just before it began. */
+  /** All that may have held back work: its launch, the work before it on its stream, its data, and the work that ended just before it began. */
   #addHolders(row: number, call: number, before: number | undefined): void {
     const { work, host } = this.#work;
     const { start, end } = work.columns;
     const called = host.columns.start[call] as number;
-    if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
-    const earlier = this.#holders.before[row] as number;
-    // Work of an earlier stretch may have held it back: then the path begins here.
-    const isLaunched = this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called);
-    if (isLaunched) this.#add('launch', 2 * call, this.#nodeOf(row));
-    const data = this.#holders.data[row] as number;
-    const isHeldByData = data >= 0 && this.has(data) && (end[data] as number) > called;
-    if (isHeldByData) this.#add('gap', this.#nodeOf(data) + 1, this.#nodeOf(row));
+    const isAfterCall = (of: number): boolean => of >= 0 && (end[of] as number) > called;
+    const node = this.#nodeOf(row);
+    if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, node);
+    const isLaunched = this.#inside[call] === 1 && !isAfterCall(this.#holders.before[row] as number) && !this.#isHeldBefore(row, call);
+    if (isLaunched) this.#add('launch', 2 * call, node);
+    const awaited = (this.#holders.awaited.get(row) ?? []).filter((of) => isAfterCall(of) && this.has(of));
+    for (const source of awaited) if (source !== before) this.#add('gap', this.#nodeOf(source) + 1, node);
     const ended = this.#holders.ended[row] as number;
-    if (ended < 0 || ended === before || ended === data || !this.has(ended) || (end[ended] as number) <= called) return;
-    // Traces mostly lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
+    if (ended === before || awaited.includes(ended) || !isAfterCall(ended) || !this.has(ended)) return;
+    // Traces may lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
     const isNext = (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
-    if (isNext || (before === undefined && !isLaunched && !isHeldByData)) this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
+    if (isNext || (before === undefined && !isLaunched && awaited.length === 0)) this.#add('gap', this.#nodeOf(ended) + 1, node);
+  }
+
+  /** Whether work of an earlier stretch held back the work in `row`: work of its stream, or what ended just before it. The path begins there. */
+  #isHeldBefore(row: number, call: number): boolean {
+    const { start, end } = this.#work.work.columns;
+    const [before, ended] = [this.#holders.before[row] ?? -1, this.#holders.ended[row] ?? -1];
+    const isEarlier = (of: number): boolean => of >= 0 && !this.has(of) && (end[of] as number) > (this.#hostStart[call] as number);
+    return isEarlier(before) || (isEarlier(ended) && (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax);
   }
 
   #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {

@@ -5,7 +5,7 @@
 //                           └► first: after the one before the pause  └► the one behind it: after the last
 
 import type { ColumnTable } from '../model/column-table.ts';
-import { type hostColumns, hostKind } from './device-work.ts';
+import { type hostColumns, hostKind, type RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 
 type Host = ColumnTable<typeof hostColumns>;
@@ -101,4 +101,18 @@ function endsNested(rows: readonly number[], start: Float64Array, end: Float64Ar
   }
   while (stack.length > 0) if (!leave()) return undefined;
   return ends;
+}
+
+/** The only thread with ops or annotations of such a name, of the rows with 1 in `inside`: forward and backward take turns, so they count as one. -1 for none. */
+export function onlyThread({ host, names }: RankWork, inside: Uint8Array, pattern: RegExp): number {
+  const isNamed = names.matching(pattern);
+  const { name, kind, thread } = host.columns;
+  let only = -1;
+  for (let row = 0; row < host.length; row++) {
+    if (inside[row] !== 1 || kind[row] === hostKind.call || kind[row] === hostKind.module) continue;
+    if (isNamed[name[row] as number] !== 1 || thread[row] === only) continue;
+    if (only >= 0) return -1;
+    only = thread[row] as number;
+  }
+  return only;
 }
