@@ -15,15 +15,20 @@ const span = (cat: string, name: string, ts: number, dur: number, tid = 1) => ({
 /** Allocates and frees, with the allocator's total from `before` bytes on. */
 class Allocator {
   readonly events: object[] = [];
+  readonly #device: number;
+  readonly #reserved: number;
   #total: number;
 
-  constructor(before: number) {
+  constructor(before: number, device = 0, reserved = 0) {
     this.#total = before;
+    this.#device = device;
+    this.#reserved = reserved;
   }
 
   change(ts: number, address: number, bytes: number, tid = 1): void {
     this.#total += bytes;
-    const args = { Bytes: bytes, Addr: address, 'Device Type': 1, 'Device Id': 0, 'Total Allocated': this.#total, 'Total Reserved': 0 };
+    const of = { 'Device Type': 1, 'Device Id': this.#device, 'Total Allocated': this.#total, 'Total Reserved': this.#reserved };
+    const args = { Bytes: bytes, Addr: address, ...of };
     this.events.push({ ph: 'i', s: 't', cat: 'cpu_instant_event', name: '[memory]', ...place, tid, ts, args });
   }
 }
@@ -70,6 +75,20 @@ test('a training step: what was held at the peak, by the parts of the program th
     'gradients backward autograd::engine::evaluate_function: AddmmBackward0 200',
     'temporaries backward autograd::engine::evaluate_function: AddmmBackward0 90',
     'inputs data aten::to 64',
+  ]);
+});
+
+// The allocator states what it reserved, or nothing: the two go into different tables of a batch.
+test.each([0, 4096])('each device of a process has its own memory (%i bytes reserved)', (reserved) => {
+  const [first, second] = [new Allocator(0, 0, reserved), new Allocator(0, 5, reserved)];
+  for (let at = 1; at <= 6; at++) {
+    first.change(10 * at, at, 10);
+    second.change(10 * at + 5, 100 + at, 100);
+  }
+  const held = heldOf([span('cpu_op', 'aten::mm', 0, 100), ...first.events, ...second.events]);
+  expect(held.map(({ device, peak, allocations, kinds }) => [device, peak, allocations, kinds])).toEqual([
+    ['GPU 0', 60, 6, [['unknown', 60]]],
+    ['GPU 5', 600, 6, [['unknown', 600]]],
   ]);
 });
 

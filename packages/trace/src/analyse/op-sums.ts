@@ -8,6 +8,7 @@
 //
 // Invariant: memory is bounded by the limits below, whatever the run holds; sums beyond them are counted in `rest`.
 
+import { memoryDevice } from '../model/memory-device.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
 import { HeldMemory, memoryPlace } from './held-memory.ts';
@@ -85,9 +86,6 @@ export class PeakCurve {
 const opCategories: ReadonlySet<string> = new Set(['cpu_op', 'op', 'Operator']);
 /** Spans that surround ops without being any: Python's frames, and driver calls. */
 const otherCategories: ReadonlySet<string> = new Set(['python_function', 'cuda_runtime', 'cuda_driver', 'Runtime', 'Python', 'gc']);
-
-/** c10::DeviceType of host memory (CPU, MKLDNN, IDEEP). */
-const hostTypes: ReadonlySet<number> = new Set([0, 2, 5]);
 
 /** Columns of an op's sums; one op's lie together, since events of many ranks take turns. */
 const field = { calls: 0, total: 1, self: 2, longest: 3, longestAt: 4 } as const;
@@ -282,7 +280,7 @@ export class OpSumsSink implements TraceSink {
 
   #state(event: TraceEvent): void {
     const category = event.arguments?.get('category');
-    const held = this.#ranks.get(event.lane.process.index)?.memory.get(deviceOf(event))?.held;
+    const held = this.#ranks.get(event.lane.process.index)?.memory.get(memoryDevice(event))?.held;
     if (typeof category === 'string') held?.state(numberOf(event, 'Addr'), category);
   }
 
@@ -290,7 +288,7 @@ export class OpSumsSink implements TraceSink {
     const { lane, start } = event;
     const rank = this.#ranks.get(lane.process.index);
     const [bytes, allocated, reserved, address] = ['Bytes', 'Total Allocated', 'Total Reserved', 'Addr'].map((key) => numberOf(event, key));
-    const device = deviceOf(event);
+    const device = memoryDevice(event);
     if (rank === undefined) return;
     let of = rank.memory.get(device);
     if (of === undefined) {
@@ -321,9 +319,6 @@ function numberOf({ arguments: given }: TraceEvent, key: string): number {
   const value = given?.get(key);
   return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }
-
-const deviceOf = (event: TraceEvent): string =>
-  hostTypes.has(numberOf(event, 'Device Type')) ? 'CPU' : `GPU ${Math.max(0, numberOf(event, 'Device Id'))}`;
 
 function addAllocation(rank: Rank, name: string, time: number, device: string, bytes: number): void {
   const key = `${device} ${name}`;

@@ -153,20 +153,22 @@ describe('names and numbers for people', () => {
   });
 });
 
-it('marks of allocated memory are a counter of each type of device', () => {
-  const memory = (start: number, device: number, total: number): TraceEvent =>
+it('marks of allocated memory are a counter of each device', () => {
+  const memory = (start: number, device: number, total: number, id = -1): TraceEvent =>
     span('[memory]', start, 0, {
       kind: 'instant',
       arguments: new Map([
         ['Device Type', device],
         ['Total Allocated', total],
+        ['Device Id', id],
       ]),
     });
-  const timeline = timelineOf([memory(0, 0, 100), memory(10, 1, 4096), memory(20, 0, 50), span('op', 30, 5)]);
+  const timeline = timelineOf([memory(0, 0, 100), memory(10, 1, 4096), memory(20, 0, 50), memory(25, 1, 7, 3), span('op', 30, 5)]);
   const shown = timeline.tracks.filter(({ lane }) => lane.kind === 'counter').map((track) => track.shown());
   expect(shown.map(({ name, unit, events, low, high }) => [name, unit, events, low, high])).toEqual([
     ['Memory allocated · host', 'B', 2, 50, 100],
-    ['Memory allocated · device', 'B', 1, 4096, 4096],
+    ['Memory allocated · GPU 0', 'B', 1, 4096, 4096],
+    ['Memory allocated · GPU 3', 'B', 1, 7, 7],
   ]);
   expect(timeline.track(0)?.events).toBe(1);
   // Files of 2021 have no totals.

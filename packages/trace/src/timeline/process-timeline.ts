@@ -3,6 +3,7 @@
 // The clock may be fitted again while the process runs: nothing is indexed again, but `version` grows, and earlier tiles become void.
 
 import type { ViewGap } from '@ranktrace/protocol';
+import { memoryDevice } from '../model/memory-device.ts';
 import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { StepHistory } from '../steps/step-history.ts';
 import { CounterTrack } from './counter-track.ts';
@@ -44,7 +45,7 @@ export class ProcessTimeline {
   #advanced = Number.NEGATIVE_INFINITY;
   #ended = false;
   /** Lanes of the memory counters, by type of device. */
-  readonly #memoryLanes = new Map<number, MemoryOfDevice>();
+  readonly #memoryLanes = new Map<string, MemoryOfDevice>();
   /** Whether an event came before a time up to which all was announced as complete. */
   #hasLate = false;
   #gaps: ViewGap[] = [];
@@ -265,15 +266,16 @@ export class ProcessTimeline {
     return this.#track;
   }
 
-  /** Allocations, which torch.profiler reports as marks, are a counter of what is allocated; returns false if the event is no such mark. */
+  /** Allocations, which torch.profiler reports as marks, are a counter for each device of what is allocated; returns false if the event is no such mark. */
   #addMemory(event: TraceEvent): boolean {
-    const [device, total] = [event.arguments?.get('Device Type'), event.arguments?.get('Total Allocated')];
+    const total = event.arguments?.get('Total Allocated');
     const bytes = event.arguments?.get('Bytes') ?? 0;
-    if (typeof device !== 'number' || typeof total !== 'number' || typeof bytes !== 'number') return false;
+    if (typeof event.arguments?.get('Device Type') !== 'number' || typeof total !== 'number' || typeof bytes !== 'number') return false;
+    const device = memoryDevice(event);
     let lane = this.#memoryLanes.get(device)?.lane;
     if (lane === undefined) {
       if (this.#memoryLanes.size >= timelineLimits.timelineMemoryDevicesMax) return false;
-      const name = `Memory allocated · ${device === 0 ? 'host' : 'device'}${device > 1 ? ` of type ${device}` : ''}`;
+      const name = `Memory allocated · ${device === 'CPU' ? 'host' : device}`;
       lane = { index: 0, process: event.lane.process, kind: 'counter', name, tid: 0, overflow: 0, unit: 'B' };
       this.#memoryLanes.set(device, { lane, sum: 0, hasTotal: false });
     }

@@ -44,6 +44,7 @@ export type Field =
   | 'Total Reserved'
   | 'Addr'
   | 'Device Type'
+  | 'Device Id'
   | 'given name'
   | CommunicationText
   | CommunicationNumber
@@ -99,6 +100,7 @@ export const argumentFields: ReadonlyMap<string, KnownMember> = new Map(
       ['Total Reserved', 'Total Reserved'],
       ['Addr', 'Addr'],
       ['Device Type', 'Device Type'],
+      ['Device Id', 'Device Id'],
       ['name', 'given name'],
       ...[...communicationTexts, ...communicationNumbers].map((name): [string, Field] => [name, name]),
       // Counts every event; useful only inside torch: the nesting carries the same information.

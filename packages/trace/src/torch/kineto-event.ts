@@ -54,6 +54,7 @@ export class KinetoEvent {
   #reserved = 0;
   #address = 0;
   #deviceType = 0;
+  #deviceId = 0;
   #givenName: string | undefined;
   /** Arguments left out: no JSON, or too deep. */
   #unfit = 0;
@@ -118,6 +119,7 @@ export class KinetoEvent {
     this.#reserved = 0;
     this.#address = 0;
     this.#deviceType = 0;
+    this.#deviceId = 0;
     this.#givenName = undefined;
     this.#arguments.clear();
     this.#others.clear();
@@ -259,6 +261,9 @@ export class KinetoEvent {
         return;
       case 'Device Type':
         this.#deviceType = value;
+        return;
+      case 'Device Id':
+        this.#deviceId = Math.max(0, value);
         return;
       case 'Seq':
       case 'In msg nelems':
@@ -421,6 +426,7 @@ export class KinetoEvent {
     columns.totalReserved[row] = this.#reserved;
     columns.address[row] = this.#address;
     columns.deviceType[row] = this.#deviceType;
+    columns.deviceId[row] = this.#deviceId;
   }
 
   #appendMemoryCategory(): void {

@@ -249,7 +249,8 @@ export class KinetoBatch {
       address: columns.address[memory] as number,
       device: columns.deviceType[memory] as number,
     };
-    if (name === '[memory]' && columns.totalReserved[memory] === 0) {
+    const deviceId = columns.deviceId[memory] as number;
+    if (name === '[memory]' && columns.totalReserved[memory] === 0 && deviceId === 0) {
       this.#append('memory', { time, track, ...about, category: 0 });
       return;
     }
@@ -260,6 +261,7 @@ export class KinetoBatch {
     this.#number('instants', row, 'Total Reserved', columns.totalReserved[memory] as number);
     this.#number('instants', row, 'Addr', about.address);
     this.#number('instants', row, 'Device Type', about.device);
+    if (deviceId > 0) this.#number('instants', row, 'Device Id', deviceId);
   }
 
   #addMemoryCategory({ table }: KinetoPiece, index: number, shift: number): void {

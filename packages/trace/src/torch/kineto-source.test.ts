@@ -320,6 +320,13 @@ describe('one source', () => {
         ts: 15,
         args: { Bytes: 8, 'Total Allocated': 16, 'Total Reserved': 32, Addr: 78, 'Device Type': 1 },
       },
+      {
+        ...micros,
+        ph: 'i',
+        name: '[memory]',
+        ts: 15.5,
+        args: { Bytes: 4, 'Total Allocated': 4, Addr: 79, 'Device Type': 1, 'Device Id': 2 },
+      },
       { ...micros, ph: 'i', name: 'mark', cat: 'mine', ts: 16, args: { why: 'so', n: 1.5 } },
       { ...micros, ph: 'C', name: 'queue', ts: 17, args: { depth: 3 } },
       { ...micros, ph: 'C', name: 'power', ts: 18, args: { gpu0: 300.5, gpu1: 299 } },
@@ -343,10 +350,11 @@ describe('one source', () => {
     expect(events.filter(({ name }) => name === '[memory]').map((event) => event.arguments)).toEqual([
       { Bytes: -8, 'Total Allocated': 16, Addr: 77, 'Device Type': 0 },
       { Bytes: 8, 'Total Allocated': 16, 'Total Reserved': 32, Addr: 78, 'Device Type': 1 },
+      { Bytes: 4, 'Total Allocated': 4, 'Total Reserved': 0, Addr: 79, 'Device Type': 1, 'Device Id': 2 },
     ]);
     expect(by('mark')).toMatchObject({ kind: 'instant', category: 'mine', arguments: { why: 'so', n: 1.5 } });
     expect(events.filter(({ kind }) => kind === 'counter').map(({ name }) => name)).toEqual(['queue', 'power gpu0', 'power gpu1']);
-    expect(totals[0]?.counts).toEqual({ span: 5, instant: 3, counter: 3, step: 1, collective: 0, rpc: 0 });
+    expect(totals[0]?.counts).toEqual({ span: 5, instant: 4, counter: 3, step: 1, collective: 0, rpc: 0 });
     expect(processes[0]).toMatchObject({ hostName: 'node-3', pid: 1, incarnation: '01700000000000010000' });
     expect(processes[0]?.metadata.get('trace_id')).toBe('AB');
   });

@@ -112,6 +112,7 @@ export class KinetoTableSink extends RankRecording {
       columns.totalReserved[row] = number('Total Reserved');
       columns.address[row] = number('Addr');
       columns.deviceType[row] = number('Device Type');
+      columns.deviceId[row] = Math.max(0, number('Device Id'));
     } else {
       skipped.otherKinds++;
     }

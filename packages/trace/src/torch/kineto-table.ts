@@ -98,6 +98,8 @@ export const memoryColumns = {
   address: 'f64',
   /** c10::DeviceType: 0 CPU, 1 CUDA, … */
   deviceType: 'u8',
+  /** Number of the device of that type on its host; 0 for host memory. */
+  deviceId: 'u32',
 } as const;
 
 /** The recorder's category of a buffer: instants named `[memory category]`. */

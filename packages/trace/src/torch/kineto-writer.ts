@@ -239,7 +239,7 @@ class KinetoWriter extends RankRecording {
       };
       const deviceType = number('Device Type');
       for (const key of ['Total Reserved', 'Total Allocated', 'Bytes']) this.#number(key, number(key));
-      this.#number('Device Id', deviceType === 0 ? -1 : 0);
+      this.#number('Device Id', deviceType === 0 ? -1 : number('Device Id'));
       this.#number('Device Type', deviceType);
       this.#number('Addr', number('Addr'));
       out.ascii(',"finished":false');

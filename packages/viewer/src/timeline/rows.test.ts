@@ -46,7 +46,7 @@ describe('a rank with GPUs', () => {
     viewTrack(2, 0, 'thread', { name: 'process -1 · thread', tid: 4711, events: 90, frameDepth: 3 }),
     viewTrack(3, 0, 'stream', { name: 'GPU 0 · stream 20', tid: 0, events: 5 }),
     viewTrack(4, 0, 'stream', { name: 'GPU 0 · stream 7', tid: 0, events: 50, depth: 2 }),
-    viewTrack(5, 0, 'counter', { name: 'Memory allocated · device', unit: 'B' }),
+    viewTrack(5, 0, 'counter', { name: 'Memory allocated · GPU 0', unit: 'B' }),
   ];
   const gpus = (about: Partial<LayoutInput> = {}): LayoutInput =>
     input({ model: { processes: [viewProcess(0)], tracks, groups: [] }, ...about });
@@ -60,7 +60,7 @@ describe('a rank with GPUs', () => {
       't2p thread 4711 · Python',
       't2 thread 4711',
       't1 autograd',
-      't5 Memory allocated · device',
+      't5 Memory allocated · GPU 0',
     ]);
     expect(rows[3]).toMatchObject({ firstLine: frameLine, lines: 3, height: 57 });
   });
