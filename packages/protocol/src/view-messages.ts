@@ -384,9 +384,9 @@ export interface Overview {
   readonly measures: readonly ('own' | 'waiting' | 'busy')[];
   /** In order of rank; absent where no device work was recorded. */
   readonly gpus?: readonly OverviewGpu[];
-  /** Per rank, how it kept others waiting: from all collectives whose last rank is certain. */
+  /** Per rank, how it kept others waiting, all of them together: from all collectives whose last rank is certain. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
-  /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on the rank with the longest. */
+  /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on all ranks together. */
   readonly waitingStepTime: number;
   /** Traces of captures, which `GET /v1/captures/RUN/NAME` gives; absent where there are none. */
   readonly captures?: readonly { readonly name: string; readonly bytes: number }[];

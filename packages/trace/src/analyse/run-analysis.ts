@@ -44,7 +44,7 @@ export interface RunAnalysis {
   readonly profiles?: RunProfiles | undefined;
   /** Own work, waiting and busy devices by rank and step. */
   readonly measures?: StepMeasures | undefined;
-  /** Total length of the judged steps on the slowest rank, ns. */
+  /** Total length of the judged steps, on all ranks together, ns. */
   readonly stepTime: number;
   /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;
@@ -177,7 +177,7 @@ export class RunAnalysisSink implements TraceSink {
       path: gpus.segments,
       profiles: new RunProfiles(gpus, this.#ops.ranks),
       measures: this.#measures,
-      stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
+      stepTime: steps.ranks.reduce((sum, { mean, steps: count }) => sum + mean * count, 0),
       since: this.#since,
       beginning: this.#blame.beginning,
     };

@@ -1,8 +1,10 @@
 // How long each rank keeps others waiting, over all collectives with a known last rank. A sink on the merge that writes the trace.
 //
 //   rank 0  ├──── waits for 2 ───┼── transfer ──┤
-//   rank 1          ├─── waits ──┼── transfer ──┤      rank 2 was last in; the others waited for it (a + b) / 2
+//   rank 1          ├─── waits ──┼── transfer ──┤      rank 2 was last in; the others waited for it a + b
 //   rank 2                       ├── transfer ──┤
+//
+// Waiting is summed over the ranks that wait, as in the report's table of collectives: 63 ranks that wait lose more than one does.
 //
 // The last rank is known if it came after all others by more than their clock error. Sends are left out: a stage of a pipeline always waits
 // for the one before it, without any fault.
@@ -20,7 +22,7 @@ export interface WaitingOfRank {
   readonly rank: number;
   /** How often it entered last. */
   readonly lastIn: number;
-  /** Total ns that the others waited for it; each time the mean of them. */
+  /** Total ns that the others waited for it, all of them together. */
   readonly waitedFor: Nanos;
   /** Total ns that it waited for others. */
   readonly waits: Nanos;
@@ -76,11 +78,14 @@ export class WaitingSink implements TraceSink {
     if (pair !== undefined || timing === undefined || parts.length < 2) return;
     const { lastIn, waiting, time, entrySkew } = timing;
     if (lastIn === undefined) return;
-    const wait = waiting.reduce((sum, waited) => sum + waited, 0) / (parts.length - 1);
-    for (const [place, { rank }] of parts.entries()) if (rank !== lastIn) this.#rank(rank).waits += waiting[place] as number;
     const last = this.#rank(lastIn);
     last.lastIn++;
-    last.waitedFor += wait;
+    for (const [place, { rank }] of parts.entries()) {
+      if (rank === lastIn) continue;
+      const waited = waiting[place] as number;
+      this.#rank(rank).waits += waited;
+      last.waitedFor += waited;
+    }
     if (last.worst === undefined || entrySkew > last.worst.until - last.worst.from) {
       last.worst = { from: time, until: traceTime(time + entrySkew) };
     }

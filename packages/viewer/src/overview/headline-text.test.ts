@@ -27,7 +27,7 @@ const ranks = [0, 1, 2, 3].map(
 const waits = (...parts: number[]): Overview['waiting'] => parts.map((part, rank) => ({ rank, lastIn: 1, waits: 1, waitedFor: part * ms }));
 const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind: 'straggler', text: '', ranks: of });
 
-/** The page's sentence about waiting, from waiting in ms by rank over 1 s of steps. */
+/** The page's sentence about waiting, from waiting in ms for each rank over 0.25 s of steps of each of the four. */
 function reported(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
   const headline = headlineOf({
     phases: ['forward'],
@@ -48,7 +48,7 @@ it.each([
   ['No rank holds the others up: they wait for 1 % of a step, 86.6 % of it for rank 1.', waits(1, 8.66, 0.2, 0.14), []],
   ['No rank holds the others up: they wait for 2 % of a step, for one rank after the other.', waits(5, 5, 5, 5), []],
   [
-    'No rank works longer than its peers step for step, yet the others wait for rank 1 for 8.66 % of a step, 86.6 % of all waiting: the evidence is split.',
+    'No rank works longer than its peers step for step, yet the others wait for rank 1 for 11.5 % of a step, 86.6 % of all waiting: the evidence is split.',
     waits(10, 86.6, 2, 1.4),
     [],
   ],

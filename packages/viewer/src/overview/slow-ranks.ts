@@ -137,7 +137,7 @@ export interface HeadlineWaiting {
   readonly most: { readonly rank: number; readonly part: number };
   /** Whether one rank clearly causes it: its share is nearer to all than to an equal share by turns. */
   readonly isOneRank: boolean;
-  /** Waiting as part of the steps: all of it, and that for `most`. */
+  /** Waiting as part of the steps: all of it, of all ranks' steps; that for `most`, of the others' steps. */
   readonly ofSteps: number;
   readonly ofStepsForMost: number;
 }
@@ -190,12 +190,14 @@ function waitingOf({ ranks, waiting = [], waitingStepTime = 0 }: Blamed, charged
   const most = waiting.reduce((of, other) => (other.waitedFor > of.waitedFor ? other : of));
   const forRanks = waiting.reduce((sum, { rank, waitedFor }) => (charged.has(rank) ? sum + waitedFor : sum), 0);
   const part = most.waitedFor / whole;
+  const count = new Set(ranks.map(({ rank }) => rank)).size;
+  const others = count > 0 ? (count - 1) / count : 0;
   const ofSteps = (time: number): number => (waitingStepTime > 0 ? time / waitingStepTime : 0);
   return {
     forRanks: forRanks / whole,
     most: { rank: most.rank, part },
     isOneRank: part >= (1 + 1 / Math.max(1, ranks.length)) / 2,
     ofSteps: ofSteps(whole),
-    ofStepsForMost: ofSteps(most.waitedFor),
+    ofStepsForMost: others > 0 ? ofSteps(most.waitedFor) / others : 0,
   };
 }

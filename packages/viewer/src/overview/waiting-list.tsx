@@ -25,11 +25,11 @@ export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JS
   return (
     <div class="waiting-list">
       <table>
-        <caption class="only-aloud">Time that other ranks waited for a rank in collectives</caption>
+        <caption class="only-aloud">Time that other ranks waited for a rank in collectives, all of them together</caption>
         <thead>
           <tr>
             <th scope="col">last in</th>
-            <th scope="col" class="is-number">
+            <th scope="col" class="is-number" title="All ranks that waited, together">
               others waited
             </th>
             <th scope="col" class="is-number">
