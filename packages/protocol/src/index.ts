@@ -152,6 +152,7 @@ export {
   type RunLine,
   type RunModel,
   type SearchResult,
+  type StepPercentiles,
   type ViewAlignment,
   type ViewErrorCode,
   type ViewFinding,

@@ -85,14 +85,15 @@ export function rankApart(overview: Pick<Overview, 'phases' | 'phaseRoles' | 'ra
   const ranks = overview.ranks.filter(({ steps }) => steps >= apartStepsMin);
   if (ranks.length < 2) return undefined;
   const typical = { ...overview, ranks: ranks.map((rank) => ({ ...rank, phases: rank.typical ?? rank.phases })) };
-  const lengths = excessesOver(ranks.map(({ p50 }) => p50));
+  const steps = ranks.map(({ p50, mean }) => p50 ?? mean);
+  const lengths = excessesOver(steps);
   const all = rankExcesses(typical).map(({ phases, worst }, place): RankApart => {
     const rank = ranks[place] as OverviewRank;
     return { rank, worst, excess: (worst === undefined ? lengths[place] : phases[worst]) as number };
   });
   const [first, second] = all.sort((a, b) => b.excess - a.excess) as [RankApart, RankApart];
   const { worst } = first;
-  const values = worst === undefined ? ranks.map(({ p50 }) => p50) : typical.ranks.map(({ phases }) => phases[worst] as number);
+  const values = worst === undefined ? steps : typical.ranks.map(({ phases }) => phases[worst] as number);
   const spread = lowerMedian(excessesOver(values).map(Math.abs)) ?? 0;
   const isApart = first.excess > Math.max(least, apartDeviations * spread) && second.excess < apartNearPart * first.excess;
   return isApart ? first : undefined;

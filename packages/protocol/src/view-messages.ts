@@ -358,6 +358,14 @@ export interface ViewPathSegment {
   readonly place: EventPlace | null;
 }
 
+/** Lengths of steps, ns. */
+export interface StepPercentiles {
+  readonly p50: number;
+  readonly p90: number;
+  readonly p95: number;
+  readonly p99: number;
+}
+
 /** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */
 export interface Overview {
   /** Whether all ranks are read to their end. Until then it has only the steps that every rank has sent, so that ranks compare. */
@@ -373,7 +381,10 @@ export interface Overview {
   readonly slowest: readonly (number | null)[];
   readonly median: readonly (number | null)[];
   readonly fastest: readonly (number | null)[];
-  readonly percentiles: { readonly p50: number; readonly p90: number; readonly p95: number; readonly p99: number } | null;
+  /** Of single steps, never of means; null where single steps of the range are not known. */
+  readonly percentiles: StepPercentiles | null;
+  /** `steps`: a step is as long as its slowest rank's. `rank`: those are not known one by one, so it is the rank whose steps are the longest. */
+  readonly percentilesOf: 'steps' | 'rank';
   readonly ranks: readonly OverviewRank[];
   /** Names of `OverviewRank.phases`, in order of size; last `other`. */
   readonly phases: readonly string[];
@@ -433,8 +444,9 @@ export interface OverviewRank {
   readonly steps: number;
   /** ns. */
   readonly mean: number;
-  readonly p50: number;
-  readonly p95: number;
+  /** Of single steps; null where those of the range are not known. */
+  readonly p50: number | null;
+  readonly p95: number | null;
   readonly longest: number;
   /** Mean ns per step, by `Overview.phases`. */
   readonly phases: readonly number[];

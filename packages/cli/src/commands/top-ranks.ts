@@ -189,8 +189,8 @@ function columnsThatFit(shown: Shown, overview: Overview | undefined, { columns,
     { name: 'host', goes: 7, isText: true, cells: shown.map(({ rank }) => cut(printable(rank.hostName), hostCharsMax)) },
     { name: 'step', goes: 1, cells: shown.map(({ rank: { step } }) => (step < 0 ? '-' : formatCount(step))) },
     figure('mean', 3, ({ rank }) => formatNanos(rank.mean)),
-    figure('p50', 6, ({ rank }) => formatNanos(rank.p50)),
-    figure('p95', 5, ({ rank }) => formatNanos(rank.p95)),
+    figure('p50', 6, ({ rank }) => (rank.p50 === null ? '-' : formatNanos(rank.p50))),
+    figure('p95', 5, ({ rank }) => (rank.p95 === null ? '-' : formatNanos(rank.p95))),
     figure('excess', 4, ({ excess }) => signed(excess)),
   ];
   const notesWidth = Math.max(0, ...notes.map(({ length }) => length));

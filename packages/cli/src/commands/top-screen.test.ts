@@ -52,6 +52,7 @@ const overview = (backwards: readonly number[]): Overview => ({
   },
   slowest: [205, 205, 206, null, 205, 231, 231, 2000].map((length) => (length === null ? null : length * ms)),
   percentiles: { p50: 231 * ms, p90: 231 * ms, p95: 240 * ms, p99: 1990 * ms },
+  percentilesOf: 'steps',
   ranks: backwards.map((backward, rank) => steps(rank, backward)),
   phases: ['forward', 'backward', 'all_reduce'],
   phaseRoles: ['work', 'work', 'collective'],

@@ -3,7 +3,7 @@
 //
 // Invariant: a finding states an observation in whole sentences, and one kind has at most `findingsPerKindMax` findings.
 
-import { nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
+import { nanosPerSecond, type Overview, type StepPercentiles, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import { type BlameFinding, mayBeVerdict } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
@@ -21,7 +21,7 @@ import { ranksText } from '../model/ranks-text.ts';
 import { displayName } from '../model/shown-name.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
-import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
+import { quantile, type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
 import { type Finding, findCompleteness } from './findings.ts';
 import { hangsOf } from './hangs.ts';
@@ -46,6 +46,8 @@ export interface RunAnalysis {
   readonly measures?: StepMeasures | undefined;
   /** Total length of the judged steps, on all ranks together, ns. */
   readonly stepTime: number;
+  /** Of all steps of the run, each as long as its slowest rank's; undefined where not all are known one by one. */
+  readonly stepTimes?: StepPercentiles | undefined;
   /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;
   /** The run's beginning, for the analysis of a later part. */
@@ -177,11 +179,19 @@ export class RunAnalysisSink implements TraceSink {
       path: gpus.segments,
       profiles: new RunProfiles(gpus, this.#ops.ranks),
       measures: this.#measures,
+      stepTimes: this.#since === undefined ? stepTimesOf(steps) : undefined,
       stepTime: steps.ranks.reduce((sum, { mean, steps: count }) => sum + mean * count, 0),
       since: this.#since,
       beginning: this.#blame.beginning,
     };
   }
+}
+
+function stepTimesOf({ steps, stepCount }: RunSummary): StepPercentiles | undefined {
+  if (steps.length < stepCount) return undefined;
+  const sorted = steps.map(({ longest }) => longest).sort((a, b) => a - b);
+  const [p50, p90, p95, p99] = [0.5, 0.9, 0.95, 0.99].map((share) => quantile(sorted, share));
+  return p50 === undefined || p90 === undefined || p95 === undefined || p99 === undefined ? undefined : { p50, p90, p95, p99 };
 }
 
 const overviewGpus = ({ ranks }: GpuSummary): Overview['gpus'] =>

@@ -64,9 +64,52 @@ describe('overviewOf', () => {
     const overview = overviewOf([rankOf(0, 100, () => 100), rankOf(1, steps, () => 200, { budget: small() })], { bins: 1000 });
     expect(overview.bins.length).toBe(steps / 4);
     expect(overview.bins[1]).toBe(4);
-    expect(overview).toMatchObject({ steps, percentiles: { p50: 200, p99: 200 } });
+    expect(overview.steps).toBe(steps);
     expect(overview.ranks[0]?.cells.slice(24, 26)).toEqual([100, null]);
     expect(overview.fastest.slice(24, 26)).toEqual([100, 200]);
+  });
+
+  describe('where bins hold several steps', () => {
+    // Odd steps take three times as long as even ones: no step is as long as the mean of two.
+    const lengthOf = (step: number): number => (step % 2 === 0 ? 1000 : 3000);
+    const steps = 16 * stepLimits.stepBinsPerProcessMin;
+    const ranks = (): StepsOfProcess[] => [
+      rankOf(0, steps, lengthOf, { budget: new StepBudget(0) }),
+      rankOf(1, steps, (step) => lengthOf(step) / 2, { budget: new StepBudget(0) }),
+      // It left early, in the slow beginning.
+      rankOf(2, 20, () => 9000),
+    ];
+    const near = (value: number): unknown => expect.closeTo(value, -Math.log10(2 * 0.011 * value));
+
+    it('percentiles are of the rank whose steps are the longest, not of means', () => {
+      const overview = overviewOf(ranks(), { bins: 1000 });
+      expect(overview.percentilesOf).toBe('rank');
+      expect(overview.percentiles).toMatchObject({ p90: near(3000), p95: near(3000), p99: near(3000) });
+      expect(overview.ranks.map(({ p95 }) => p95)).toEqual([near(3000), near(1500), 9000]);
+    });
+
+    it('nothing is said of a part of the steps, and of ranks whose steps are known one by one that is', () => {
+      const { percentiles, ranks: rows } = overviewOf(ranks(), { bins: 1000, fromStep: 0, toStep: 63 });
+      expect(percentiles).toBeNull();
+      expect(rows.map(({ p50, p95 }) => [p50, p95])).toEqual([
+        [null, null],
+        [null, null],
+        [9000, 9000],
+      ]);
+    });
+
+    it('the analysis of all of the run knows them', () => {
+      const stepTimes = { p50: 1000, p90: 3000, p95: 3000, p99: 3000 };
+      const analysis = { findings: [], waiting: [], stepTime: 0, since: undefined, beginning: undefined, stepTimes };
+      expect(overviewOf(ranks(), { bins: 1000 }, analysis)).toMatchObject({ percentiles: stepTimes, percentilesOf: 'steps' });
+      expect(overviewOf(ranks(), { bins: 1000 }, analysis, false).percentilesOf).toBe('rank');
+      expect(overviewOf(ranks(), { bins: 1000, toStep: 63 }, analysis).percentiles).toBeNull();
+    });
+  });
+
+  it('percentiles of steps that are known one by one are exact, however many there are', () => {
+    const [row] = overviewOf([rankOf(0, 1001, (step) => 1000 + step)], { bins: 10 }).ranks;
+    expect([row?.p50, row?.p95]).toEqual([1500, 1950]);
   });
 
   it('begins a bin when the first rank does, by the clocks', () => {

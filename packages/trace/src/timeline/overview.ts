@@ -8,9 +8,13 @@
 // While ranks are still being read, it covers only the steps that each of them has reported: a mean of 70 steps is never compared with one of 900.
 //
 // A cluster's step is as long as its slowest rank's. With units of one step all of this is exact; with wider units a rank's mean over the
-// unit stands for its steps.
+// unit stands for its steps in the bins, but never in a percentile: those are of single steps, from what knows them, or they are absent.
+//
+//   single steps in the range      they
+//   else, all steps of the run     the analysis, which keeps the length of each step; without it, the slowest of the ranks' own sketches
+//   else                           nothing
 
-import { type HeatCells, type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
+import { type HeatCells, type Overview, type OverviewRank, otherPhase, type StepPercentiles } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
 import type { StepMeasure, StepMeasures } from '../analyse/step-measures.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
@@ -37,6 +41,9 @@ export interface OverviewRequest {
   readonly bins: number;
 }
 
+/** Part of a rank's steps that a row has at least, if it is a row of all of them. */
+const nearlyAll = 0.99;
+
 /** Beyond this many, units become wider. */
 const unitsMax = 2 ** 20;
 
@@ -58,11 +65,12 @@ export function overviewOf(
     .sort((a, b) => a.rank - b.rank || a.process - b.process);
   const phases = phasesOf(rows);
   const roles = phaseRolesOf(processes.map(({ process }) => process));
-  const ranks = rows.map(({ phaseTotals, phaseMedians, ...row }): OverviewRank => {
-    const typical = phaseMedians && partsOf(row.p50, phaseMedians, phases);
+  const ranks = rows.map(({ phaseTotals, phaseMedians, sketched, ...row }): OverviewRank => {
+    const typical = phaseMedians && partsOf(row.p50 ?? row.mean, phaseMedians, phases);
     return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }) };
   });
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
+  const percentiles = percentilesOf(rows, cluster, isCurrent ? analysis?.stepTimes : undefined);
   return {
     allRead: !processes.some(({ isBeingRead }) => isBeingRead),
     fromStep: grid.from,
@@ -73,7 +81,8 @@ export function overviewOf(
     slowest,
     median,
     fastest,
-    percentiles: cluster.percentiles(),
+    percentiles: percentiles.of,
+    percentilesOf: percentiles.from,
     ranks,
     phases,
     phaseRoles: phases.map((name) => roles.of(name)),
@@ -161,6 +170,8 @@ class ClusterSteps {
   readonly #steps: Float64Array;
   /** Start of each bin. */
   readonly #starts: Float64Array;
+  /** Whether every value above is a single step's. */
+  areSingle = true;
 
   constructor(grid: Grid) {
     this.#grid = grid;
@@ -190,13 +201,40 @@ class ClusterSteps {
     return times;
   }
 
-  percentiles(): Overview['percentiles'] {
-    const [p50, p90, p95, p99] = weightedQuantiles(this.#slowest, this.#steps, [0.5, 0.9, 0.95, 0.99]) ?? [];
-    return p50 === undefined || p90 === undefined || p95 === undefined || p99 === undefined ? null : { p50, p90, p95, p99 };
+  percentiles(): StepPercentiles | undefined {
+    return this.areSingle ? namedPercentiles(weightedQuantiles(this.#slowest, this.#steps, percentileShares)) : undefined;
   }
 }
 
+const percentileShares = [0.5, 0.9, 0.95, 0.99] as const;
+
+function namedPercentiles(values: readonly number[] | undefined): StepPercentiles | undefined {
+  const [p50, p90, p95, p99] = values ?? [];
+  return p50 === undefined || p90 === undefined || p95 === undefined || p99 === undefined ? undefined : { p50, p90, p95, p99 };
+}
+
+/** `known`: those that the analysis has of all steps. */
+function percentilesOf(
+  rows: readonly Row[],
+  cluster: ClusterSteps,
+  known: StepPercentiles | undefined,
+): { readonly of: StepPercentiles | null; readonly from: Overview['percentilesOf'] } {
+  const exact = cluster.percentiles();
+  if (exact !== undefined) return { of: exact, from: 'steps' };
+  const sketches = rows.map(({ sketched }) => sketched);
+  // Without a sketch, the row is a part of its rank's steps.
+  if (sketches.length === 0 || sketches.includes(undefined)) return { of: null, from: 'steps' };
+  if (known !== undefined) return { of: known, from: 'steps' };
+  // A rank that left early has too few steps to speak for the run.
+  const most = Math.max(...rows.map(({ steps }) => steps));
+  const lasting = rows.flatMap(({ steps, sketched }) => (2 * steps >= most && sketched !== undefined ? [sketched] : []));
+  const slowest = (key: keyof StepPercentiles): number => lasting.reduce((longest, of) => Math.max(longest, of[key]), 0);
+  return { of: { p50: slowest('p50'), p90: slowest('p90'), p95: slowest('p95'), p99: slowest('p99') }, from: 'rank' };
+}
+
 interface Row extends Omit<OverviewRank, 'phases' | 'typical'> {
+  /** Percentiles of all of the rank's steps; undefined where the row is a part of them. */
+  readonly sketched: StepPercentiles | undefined;
   readonly phaseTotals: ReadonlyMap<string, number>;
   readonly phaseMedians: ReadonlyMap<string, number> | undefined;
 }
@@ -204,9 +242,7 @@ interface Row extends Omit<OverviewRank, 'phases' | 'typical'> {
 function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps, hasMedians: boolean): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
-  // Over all steps the lengths themselves are known; bins of many steps hide them.
-  const isWhole = steps.range !== undefined && from <= steps.range[0] && steps.range[1] <= to;
-  const [means, weights]: [number[], number[]] = [[], []];
+  const singles: number[] = [];
   let [all, sum, longest] = [0, 0, 0];
   let [current, countOfUnit, totalOfUnit] = [-1, 0, 0];
   const closeUnit = (): void => {
@@ -229,22 +265,25 @@ function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, clu
     all += count;
     sum += total;
     longest = Math.max(longest, most);
-    if (isWhole) return;
-    means.push(total / count);
-    weights.push(count);
+    if (count === 1) singles.push(total);
   });
   closeUnit();
   if (all === 0) return undefined;
-  const quantiles = isWhole ? steps.lengths.quantiles([0.5, 0.95]) : weightedQuantiles(means, weights, [0.5, 0.95]);
+  const areSingle = singles.length === all;
+  cluster.areSingle &&= areSingle && unit === 1;
+  // Over all steps, or nearly all where the other ranks have not reported the newest, the lengths are known within 1 %.
+  const sketched = all >= nearlyAll * steps.count ? namedPercentiles(steps.lengths.quantiles(percentileShares)) : undefined;
+  const own = areSingle ? namedPercentiles(sortedQuantiles(singles, percentileShares)) : sketched;
   const known = (bin: number, value: number): number | null => (counts[bin] === 0 ? null : Math.round(value));
   return {
     rank: process.rank,
     process: index,
     steps: all,
     mean: sum / all,
-    p50: quantiles?.[0] ?? 0,
-    p95: quantiles?.[1] ?? 0,
+    p50: own?.p50 ?? null,
+    p95: own?.p95 ?? null,
     longest,
+    sketched,
     phaseTotals: steps.phaseTotals(from, to),
     phaseMedians: hasMedians ? steps.phaseMedians(from, to) : undefined,
     cells: Array.from(totals, (total, bin) => known(bin, total / (counts[bin] as number))),
@@ -292,6 +331,13 @@ function clusterOf(ranks: readonly OverviewRank[], bins: number): Pick<Overview,
   }
   return cluster;
 }
+
+const sortedQuantiles = (values: readonly number[], shares: readonly number[]): number[] | undefined =>
+  weightedQuantiles(
+    values,
+    values.map(() => 1),
+    shares,
+  );
 
 /** Quantiles at `shares`; each value counts by its weight (whole numbers; 0 excludes it). Undefined without values. */
 function weightedQuantiles(values: ArrayLike<number>, weights: ArrayLike<number>, shares: readonly number[]): number[] | undefined {

@@ -28,10 +28,12 @@ describe('deviationsOf', () => {
   });
 
   it('has none without a median to compare with', () => {
-    expect([...(deviationsOf({ median: [0, 100], percentiles: null }, [rank([1, 1])], 'mean', 'run')[0] as Float32Array)]).toEqual([
-      Number.NaN,
-      Number.NaN,
-    ]);
+    const of = (median: readonly (number | null)[]) => [
+      ...(deviationsOf({ median, percentiles: null }, [rank([75, 50])], 'mean', 'run')[0] as Float32Array),
+    ];
+    expect(of([null, null])).toEqual([Number.NaN, Number.NaN]);
+    // Steps that are not known one by one: the median of the bins.
+    expect(of([40, 60])).toEqual([0.5, 0]);
   });
 });
 

@@ -48,14 +48,19 @@ export function measuredDeviations(
   const sign = isLessWorse(measure) ? -1 : 1;
   const bases = Float64Array.from({ length: bins }, (_, bin) => medianOf(cells.map((row) => row?.[bin] ?? Number.NaN)));
   const ofAll = medianOf([...bases]);
+  const ofRun = usualStep({ median, percentiles });
   return cells.map((row) =>
     Float32Array.from({ length: bins }, (_, bin) => {
       const [value, base] = [row?.[bin] ?? Number.NaN, baseline === 'run' ? ofAll : (bases[bin] as number)];
-      const step = baseline === 'run' ? (percentiles?.p50 ?? 0) : (median[bin] ?? 0);
+      const step = baseline === 'run' ? ofRun : (median[bin] ?? 0);
       return step > 0 ? (sign * (value - base)) / step : Number.NaN;
     }),
   );
 }
+
+/** The step that cells are compared with; where single steps are not known, the median of the bins. */
+const usualStep = ({ median, percentiles }: Pick<Overview, 'median' | 'percentiles'>): number =>
+  percentiles?.p50 ?? medianOf(median.map((of) => of ?? Number.NaN));
 
 function medianOf(values: number[]): number {
   const known = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
@@ -71,7 +76,8 @@ export function deviationsOf(
   baseline: HeatBaseline,
 ): readonly Float32Array[] {
   const bins = overview.median.length;
-  const bases = Float64Array.from(overview.median, (median) => (baseline === 'run' ? overview.percentiles?.p50 : median) ?? Number.NaN);
+  const ofRun = usualStep(overview);
+  const bases = Float64Array.from(overview.median, (median) => (baseline === 'run' ? ofRun : (median ?? Number.NaN)));
   return ranks.map((rank) => {
     const cells = measure === 'mean' ? rank.cells : rank.peaks;
     const row = new Float32Array(bins);

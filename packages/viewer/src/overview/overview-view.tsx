@@ -191,19 +191,20 @@ export interface SummaryProps extends Pick<FilledProps, 'overview' | 'range' | '
 }
 
 export function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
-  const { percentiles, steps, fromStep, toStep } = overview;
+  const { percentiles, percentilesOf, steps, fromStep, toStep } = overview;
   const isZoomed = range.fromStep !== undefined;
   return (
     <header class="overview-summary">
       <Sentence overview={overview} onPick={onPick} />
       <dl class="overview-figures">
-        <Figure
-          name="p50"
-          hint="Half of the steps are shorter. A step is as long as that of its slowest rank"
-          value={formatDuration(percentiles?.p50 ?? Number.NaN)}
-        />
-        <Figure name="p95" hint="95 of 100 steps are shorter" value={formatDuration(percentiles?.p95 ?? Number.NaN)} />
-        <Figure name="p99" hint="99 of 100 steps are shorter" value={formatDuration(percentiles?.p99 ?? Number.NaN)} />
+        {percentileHints.map(([name, hint]) => (
+          <Figure
+            key={name}
+            name={name}
+            hint={`${hint}. ${percentiles === null ? unknownHint : percentilesOf === 'rank' ? ofRankHint : ofStepsHint}`}
+            value={formatDuration(percentiles?.[name] ?? Number.NaN)}
+          />
+        ))}
         <Figure name={isZoomed ? stepsText(fromStep, toStep) : 'steps'} value={formatCount(steps)} />
         <Figure name="ranks" hint="With steps, of all that take part" value={ranksText(overview, model)} />
         <Figure name={model.live ? 'live' : 'ended'} value={formatDuration(model.until - model.from)} />
@@ -216,6 +217,16 @@ export function Summary({ model, overview, range, onRange, onPick }: SummaryProp
     </header>
   );
 }
+
+const percentileHints = [
+  ['p50', 'Half of the steps are shorter'],
+  ['p95', '95 of 100 steps are shorter'],
+  ['p99', '99 of 100 steps are shorter'],
+] as const;
+
+const ofStepsHint = 'A step is as long as that of its slowest rank';
+const ofRankHint = 'Of the rank whose steps are the longest: those of all ranks are not kept one by one';
+const unknownHint = 'Not known of these steps, which are not kept one by one; show all steps to see it of the run';
 
 const Figure = ({ name, value, hint }: { name: string; value: string; hint?: string }): JSX.Element => (
   <div title={hint}>

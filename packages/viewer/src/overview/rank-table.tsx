@@ -82,7 +82,7 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
     hint,
     isNumber: true,
     unit: 'ns',
-    sort: (row) => (row.of.steps > 0 ? nsOf(row) : undefined),
+    sort: (row) => (row.of.steps > 0 && !Number.isNaN(nsOf(row)) ? nsOf(row) : undefined),
     show: (row) => formatDuration(row.of.steps > 0 ? nsOf(row) : Number.NaN),
   });
   return [
@@ -113,8 +113,8 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       sort: ({ more }) => more,
       show: ({ more }) => formatMorePart(more),
     },
-    time('p50', 'p50', 'Half of the steps are shorter', ({ of }) => of.p50),
-    time('p95', 'p95', '95 of 100 steps are shorter', ({ of }) => of.p95),
+    time('p50', 'p50', 'Half of the steps are shorter', ({ of }) => of.p50 ?? Number.NaN),
+    time('p95', 'p95', '95 of 100 steps are shorter', ({ of }) => of.p95 ?? Number.NaN),
     time('longest', 'Longest', 'The longest step', ({ of }) => of.longest),
     {
       key: 'bound',
