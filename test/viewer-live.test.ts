@@ -91,6 +91,12 @@ it('a rank that comes late is missing, then there', async () => {
   await page.show('Timeline');
   await until('its lanes are there', async () => (await page.rows.allTextContents()).includes('Rank 1'));
   expect(await page.text(page.tab.page.locator('header.top'))).not.toContain('missing');
+  // A page that follows the run leaves that for a step which is searched for.
+  await linked.tab.page.getByRole('button', { name: 'Following' }).waitFor();
+  await linked.search('step 3');
+  await linked.tab.page.keyboard.press('Enter');
+  await until('the step is shown', async () => /[?&]from=\d+.*until=\d+/.test(linked.tab.page.url()));
+  expect(await linked.tab.page.getByRole('button', { name: 'Following' }).count()).toBe(0);
   for (const rank of [first, second]) rank?.child.kill('SIGKILL');
   expect(page.tab.problems).toEqual([]);
 });
@@ -131,7 +137,7 @@ it('a service that is killed under an open page: the page says so, comes back by
   });
   await page.search('step 600');
   await page.tab.page.keyboard.press('Enter');
-  await page.tab.page.getByText('There is no step 600 in this run').waitFor();
+  await page.tab.page.getByText('There is no step 600 in this run', { exact: true }).waitFor();
   expect(await page.text(page.tab.page.locator('header.top'))).not.toMatch(/lost|missing/);
   // The browser itself logs each attempt that failed.
   expect(

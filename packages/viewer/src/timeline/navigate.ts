@@ -3,13 +3,14 @@
 
 import { batch } from '@preact/signals';
 import { type EventPlace, frameLine, type ViewTrack } from '@ranktrace/protocol';
-import { type JumpTarget, showRange } from '../client/view-state.ts';
+import type { JumpTarget } from '../client/view-state.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { type Item, itemBeside, itemOver } from './hit.ts';
 import { layerOf } from './layers.ts';
 import { placeIn, rowOf } from './row-lines.ts';
 import { lineHeight, type Row, ranksOpenMax } from './rows.ts';
 import type { TimelineSession } from './session.ts';
+import { showStep, stepOf } from './step-search.ts';
 import { fitted, lengthOf, panned } from './viewport.ts';
 
 type Place = Pick<EventPlace, 'track' | 'event' | 'start' | 'length' | 'depth'>;
@@ -98,15 +99,6 @@ export async function selectSameName(session: TimelineSession, direction: 'next'
   }
   const name = session.model?.names.indexOf(details.name) ?? -1;
   if (name >= 0) await find(session, [name], [place.track], place.start, direction);
-}
-
-/** Steps as people and torch write them. */
-const stepPattern = /^\s*(?:#|step\s*#?|ProfilerStep#)\s*(\d{1,9})\s*$/i;
-
-/** The step that a search means, unless a name matches. */
-export function stepOf(text: string): number | undefined {
-  const [, number] = stepPattern.exec(text) ?? [];
-  return number === undefined ? undefined : Number(number);
 }
 
 /** Goes to the next match of the typed text, at once or when its names are known; to a step where none matches. */
@@ -233,20 +225,6 @@ function revealRank(session: TimelineSession, process: number): void {
   }
   const row = session.layout.peek().rows.find((each) => each.kind === 'rank' && each.process?.index === process);
   if (row !== undefined) scrollTo(session, row, -1, 0);
-}
-
-/** Shows the time of a step, as long as it took on the slowest rank. */
-export async function showStep(session: TimelineSession, step: number): Promise<void> {
-  try {
-    const overview = await session.client.overview(1, { fromStep: step, toStep: step });
-    const [start] = overview.times;
-    const length = overview.slowest[0] ?? overview.median[0] ?? undefined;
-    if (session.isDisposed) return;
-    if (start === undefined || length === undefined) session.say(`There is no step ${step} in this run`);
-    else showRange(session.state, start, start + length);
-  } catch (error) {
-    session.say((error as Error).message);
-  }
 }
 
 async function find(

@@ -6,8 +6,10 @@ import { cutMiddle } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import { isReading } from '../overview/reading.ts';
-import { goToMatch, selectMatch, showStep, stepOf } from './navigate.ts';
+import { stepsText } from '../overview/step-bins.ts';
+import { goToMatch, selectMatch } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
+import { hasStep, showStep, stepOf } from './step-search.ts';
 
 const namesShownMax = 12;
 const nameCharsMax = 44;
@@ -24,6 +26,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
   const names = matches?.result.names.slice(0, namesShownMax) ?? [];
   const step = stepOf(text);
   const model = session.client.model.value;
+  const overview = session.overview.now.value;
+  const stepIsThere = step !== undefined && hasStep(step, overview, model) !== false;
   const isPartial = model === undefined || isReading(model);
   const others = (matches?.result.names.length ?? 0) + (matches?.result.leftOut ?? 0) - names.length;
   return (
@@ -61,7 +65,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       {matches !== undefined && (
         <>
           <span class="search-count muted" role="status" aria-busy={!isAnswered}>
-            {!isAnswered ? '…' : total > 0 ? formatCount(total) : isPartial ? 'none so far' : 'none'}
+            {!isAnswered ? '…' : total > 0 ? formatCount(total) : stepIsThere ? 'a step' : isPartial ? 'none so far' : 'none'}
           </span>
           <span class="button-group">
             <button
@@ -87,7 +91,12 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       )}
       {isOpen.value && matches !== undefined && (
         <div class="search-list">
-          {step !== undefined && (
+          {step !== undefined && !stepIsThere && overview !== undefined && (
+            <p class="muted">
+              There is no step {step} in this run: it has {stepsText(overview.fromStep, overview.toStep)}.
+            </p>
+          )}
+          {step !== undefined && stepIsThere && (
             <button type="button" class="search-hit" onClick={() => void showStep(session, step)}>
               <span class="search-name">Step {step}</span>
               <span class="muted">on all ranks</span>
