@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import {
+  axisTexts,
   formatBound,
   formatBytes,
   formatCount,
@@ -14,6 +15,25 @@ import {
 } from './format.ts';
 
 const thin = (text: string): string => text.replaceAll('\u2009', ' ');
+
+test.each([
+  [
+    [12.15e6, 12.2e6, 12.25e6],
+    ['12.15 ms', '12.20 ms', '12.25 ms'],
+  ],
+  [
+    [14.399e6, 14.4e6, 14.401e6],
+    ['14.399 ms', '14.400 ms', '14.401 ms'],
+  ],
+  [
+    [0, 5e6, 10e6],
+    ['0', '5 ms', '10 ms'],
+  ],
+  [
+    [0, 500e3, 1e6],
+    ['0', '500 µs', '1 ms'],
+  ],
+])('marks of an axis at %j ns read %j', (values, texts) => expect(axisTexts(values).map(thin)).toEqual(texts));
 
 test.each([
   [0, '0'],

@@ -7,6 +7,11 @@ const hour = 60 * minute;
 const space = '\u2009';
 const dash = '–';
 const minus = '−';
+const units = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+] as const;
 
 /** A number with about three figures: `0.123`, `1.23`, `12.3`, `123`, `1,234`. */
 export function formatNumber(value: number): string {
@@ -54,6 +59,17 @@ export function formatDuration(ns: number): string {
 /** A clock's uncertainty in ns: `±12.3 µs`; without one, `unaligned`. */
 export const formatBound = (ns: number | null | undefined): string =>
   ns === null || ns === undefined ? 'unaligned' : `±${space}${formatDuration(ns)}`;
+
+/** Lengths at the marks of an axis, ns, with as many figures as they need to be different from each other. */
+export function axisTexts(values: readonly number[]): string[] {
+  const plain = values.map((value) => (value === 0 ? '0' : formatDuration(value)));
+  const most = Math.max(...values.map(Math.abs));
+  if (new Set(plain).size === plain.length || !(most < minute)) return plain;
+  const [size, unit] = units.find(([from]) => most >= from) ?? [1, 'ns'];
+  const apart = values.slice(1).map((value, at) => Math.abs(value - (values[at] as number)) / size);
+  const decimals = Math.max(0, Math.min(9, Math.ceil(-Math.log10(Math.min(...apart.filter((by) => by > 0))) - 1e-9)));
+  return values.map((value) => `${(value / size).toFixed(decimals)}${space}${unit}`);
+}
 
 /**
  * A time since the trace's start in ns, as exact as `grain` (ns that one pixel shows) requires:

@@ -13,8 +13,9 @@ describe('chartRange', () => {
 
   it('comes nearer when they hardly do', () => {
     const { low, high } = chartRange([[100, 99, 101]]);
-    expect([low, high]).toEqual([97, 101 + 0.06 * 4]);
+    expect([low, high]).toEqual([99 - 10.1, 101 + 0.06 * (101 - 88.9)]);
     expect(chartRange([[100]]).low).toBe(90);
+    expect(chartRange([[100, 85]]).low).toBe(70);
   });
 
   it('is not set by a first step that takes far longer', () => {

@@ -27,7 +27,7 @@ import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
-import { binOfStep, binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
+import { binOfStep, binRange, binsFor, lastStepOf, longestSteps, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { useHeat } from './use-heat.ts';
 import { type StepRange, useOverview } from './use-overview.ts';
@@ -292,6 +292,15 @@ const lineShapes = [
   { key: 'fastest', label: 'fastest rank', colour: '--series-3', width: 1.5 },
 ] as const;
 
+/** A bin of several steps shows its longest one: in their mean a single long step vanishes. */
+function linesOf(overview: Overview, isOneRank: boolean, isBinned: boolean): readonly ChartLine[] {
+  const longest = { label: 'longest step', colour: '--series-4', width: 1, values: isBinned ? longestSteps(overview) : [] };
+  const means: readonly ChartLine[] = isOneRank
+    ? [{ ...lineShapes[1], label: isBinned ? 'mean step' : 'step time', values: overview.median }]
+    : lineShapes.map((line) => ({ ...line, label: isBinned ? `${line.label}, mean` : line.label, values: overview[line.key] }));
+  return isBinned ? [longest, ...means] : means;
+}
+
 export function StepTimes({
   overview,
   onRange,
@@ -302,29 +311,24 @@ export function StepTimes({
   onPick?: (bin: number) => void;
 }): JSX.Element {
   const isOneRank = overview.ranks.length < 2;
-  const lines = useMemo(
-    () =>
-      isOneRank
-        ? [{ ...lineShapes[1], label: 'step time', values: overview.median }]
-        : lineShapes.map((line): ChartLine => ({ ...line, values: overview[line.key] })),
-    [overview, isOneRank],
-  );
+  const isBinned = overview.toStep - overview.fromStep >= overview.bins.length;
+  const lines = useMemo(() => linesOf(overview, isOneRank, isBinned), [overview, isOneRank, isBinned]);
   const steps = useMemo(() => overview.bins.map((step, bin) => (step + lastStepOf(overview, bin)) / 2), [overview]);
   const onsets = useMemo(() => onsetsOf(overview), [overview]);
   const nameOf = (bin: number): string => stepsText(overview.bins[bin] ?? 0, lastStepOf(overview, bin));
   const about = (bin: number): string => {
     const slowest = isOneRank ? undefined : slowestRankIn(overview.ranks, bin);
     const began = onsets.filter(({ step }) => binOfStep(overview, step) === bin).map(({ text }) => `. ${text}`);
-    return `${slowest === undefined ? '' : `, slowest: rank ${slowest.rank}`}${began.join('')}`;
+    return `${slowest === undefined ? '' : `, ${isBinned ? 'longest' : 'slowest'}: rank ${slowest.rank}`}${began.join('')}`;
   };
   return (
     <StepChart
-      label="Step time over steps: the slowest, the median and the fastest rank"
+      label={`Step time over steps: ${isBinned ? 'the longest step, and the mean of ' : ''}the slowest, the median and the fastest rank`}
       steps={steps}
       fromStep={overview.fromStep}
       toStep={overview.toStep}
       lines={lines}
-      hasBand={!isOneRank}
+      {...(!isOneRank && { band: isBinned ? [1, 3] : [0, 2] })}
       flags={onsets}
       height={168}
       nameOf={nameOf}

@@ -1,6 +1,6 @@
 import type { OverviewRank } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { binOfStep, binRange, binsFor, lastStepOf, slowestRankIn, stepsText, timeOfStep } from './step-bins.ts';
+import { binOfStep, binRange, binsFor, lastStepOf, longestSteps, slowestRankIn, stepsText, timeOfStep } from './step-bins.ts';
 
 const overview = { bins: [0, 10, 20, 30], times: [0, 1000, 2000, 3000], toStep: 36, slowest: [100, 100, null, 120] };
 
@@ -34,9 +34,10 @@ describe('bins of steps', () => {
 });
 
 it('finds the slowest rank of a bin, and none where nobody was', () => {
-  const ranks = [[1, null], [3, null], [2]].map((cells, rank) => ({ rank, cells }) as unknown as OverviewRank);
+  const ranks = [[1, null], [3, null], [2]].map((peaks, rank) => ({ rank, peaks }) as unknown as OverviewRank);
   expect(slowestRankIn(ranks, 0)?.rank).toBe(1);
   expect(slowestRankIn(ranks, 1)).toBeUndefined();
+  expect(longestSteps({ bins: [0, 10], ranks })).toEqual([3, null]);
 });
 
 it('names steps', () => {

@@ -70,15 +70,24 @@ export function timeOfStep(overview: Bins, step: number): number | undefined {
   return range.from + ((step - range.fromStep) / (range.toStep - range.fromStep + 1)) * (range.until - range.from);
 }
 
-/** The rank whose mean step in a bin is the longest. */
+/** The rank whose longest step in a bin is the longest of all: the one to look at. */
 export function slowestRankIn(ranks: readonly OverviewRank[], bin: number): OverviewRank | undefined {
   let slowest: OverviewRank | undefined;
   for (const rank of ranks) {
-    const cell = rank.cells[bin] ?? undefined;
-    if (cell !== undefined && (slowest === undefined || cell > (slowest.cells[bin] as number))) slowest = rank;
+    const cell = rank.peaks[bin] ?? undefined;
+    if (cell !== undefined && (slowest === undefined || cell > (slowest.peaks[bin] as number))) slowest = rank;
   }
   return slowest;
 }
+
+/** The longest step of any rank in each bin, ns; null where there is none. */
+export const longestSteps = ({ bins, ranks }: Pick<Overview, 'bins' | 'ranks'>): readonly (number | null)[] =>
+  bins.map((_, bin) =>
+    ranks.reduce<number | null>((longest, { peaks }) => {
+      const peak = peaks[bin] ?? null;
+      return peak === null || (longest !== null && longest >= peak) ? longest : peak;
+    }, null),
+  );
 
 /** A bin's steps for a person: `step 12`, `steps 10–19`. */
 export const stepsText = (fromStep: number, toStep: number): string =>

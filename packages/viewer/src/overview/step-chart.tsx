@@ -8,7 +8,7 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Column, DataTable } from '../controls/data-table.tsx';
-import { formatDuration } from '../controls/format.ts';
+import { axisTexts, formatDuration } from '../controls/format.ts';
 import { useTheme } from '../controls/theme.ts';
 import { useWidth } from '../controls/use-width.ts';
 import { chartRange } from './chart-range.ts';
@@ -44,8 +44,8 @@ export interface StepChartProps {
   readonly fromStep: number;
   readonly toStep: number;
   readonly lines: readonly ChartLine[];
-  /** Fills between the first line and the last. */
-  readonly hasBand?: boolean;
+  /** Fills between two of the lines. */
+  readonly band?: readonly [upper: number, lower: number];
   /** Where alerts began. */
   readonly flags?: readonly ChartFlag[];
   readonly height: number;
@@ -64,7 +64,7 @@ const noFlags: readonly ChartFlag[] = [];
 const flagPx = 8;
 
 export function StepChart(props: StepChartProps): JSX.Element {
-  const { label, steps, fromStep, toStep, lines, hasBand = false, flags = noFlags, height, nameOf, about } = props;
+  const { label, steps, fromStep, toStep, lines, band, flags = noFlags, height, nameOf, about } = props;
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef(props);
@@ -76,12 +76,12 @@ export function StepChart(props: StepChartProps): JSX.Element {
   const [showsTable, setShowsTable] = useState(false);
   const keysId = useId();
   const shape = lines.map(({ label, colour, width = 1, isDashed = false }) => `${label} ${colour} ${width} ${isDashed}`).join('\n');
-  const { beyond } = chartRange(lines.map(({ values }) => values));
+  const { low, beyond } = chartRange(lines.map(({ values }) => values));
 
   useEffect(() => {
     const { current } = holder;
     if (current === null || width === 0) return;
-    const chart = new uPlot(chartOptions(current, latest, width, height, hasBand, setAt), dataOf(latest.current), current);
+    const chart = new uPlot(chartOptions(current, latest, width, height, setAt), dataOf(latest.current), current);
     plot.current = chart;
     const stopClicks = followClicks(chart, latest);
     return () => {
@@ -89,7 +89,7 @@ export function StepChart(props: StepChartProps): JSX.Element {
       plot.current = undefined;
       chart.destroy();
     };
-  }, [width, height, theme, shape, hasBand]);
+  }, [width, height, theme, shape, band?.join()]);
 
   useEffect(() => {
     const chart = plot.current;
@@ -117,6 +117,7 @@ export function StepChart(props: StepChartProps): JSX.Element {
             <b>{point === undefined ? '' : formatDuration(line.values[point] ?? Number.NaN)}</b>
           </li>
         ))}
+        {low > 0 && <li class="muted">the axis begins at {formatDuration(low)}</li>}
         {flags.length > 0 && (
           <li class="step-chart-flag">
             <span aria-hidden="true">⚑</span> an alert began
@@ -209,14 +210,14 @@ function chartOptions(
   latest: { readonly current: StepChartProps },
   width: number,
   height: number,
-  hasBand: boolean,
   onCursor: (point: number | undefined) => void,
 ): uPlot.Options {
   const colour = (variable: string): string => cssColour(holder, variable);
   const [text, line] = [colour('--muted'), colour('--line')];
   const font = `11px ${getComputedStyle(holder).fontFamily}`;
   const axis = { stroke: text, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
-  const { lines } = latest.current;
+  const { lines, band } = latest.current;
+  const filled = band === undefined ? undefined : withAlpha(colour(lines[band[0]]?.colour ?? '--accent'), 0.14);
   return {
     width,
     height,
@@ -238,7 +239,7 @@ function chartOptions(
         size: plotMargins.left,
         gap: 4,
         space: 28,
-        values: (_, values) => values.map((value) => (value === 0 ? '0' : formatDuration(value))),
+        values: (_, values) => axisTexts(values),
       },
     ],
     series: [
@@ -251,7 +252,7 @@ function chartOptions(
         points: { show: (chart: uPlot) => chart.data[0].length <= 30, size: 5, fill: colour('--raised') },
       })),
     ],
-    ...(hasBand ? { bands: [{ series: [1, lines.length], fill: withAlpha(colour(lines[0]?.colour ?? '--accent'), 0.14) }] } : {}),
+    ...(band !== undefined && filled !== undefined ? { bands: [{ series: [band[0] + 1, band[1] + 1], fill: filled }] } : {}),
     cursor: {
       y: false,
       drag: { x: true, y: false, setScale: false },

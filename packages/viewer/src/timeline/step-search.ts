@@ -28,7 +28,8 @@ export async function showStep(session: TimelineSession, step: number): Promise<
   try {
     const range = await rangeOfStep(session.client, session.model?.tracks ?? [], step);
     if (session.isDisposed) return;
-    if (range === undefined) session.say(`There is no step ${step} in this run`);
+    const isPartial = session.model === undefined || isReading(session.model);
+    if (range === undefined) session.say(`There is no step ${step} in this run${isPartial ? ' so far' : ''}`);
     else session.show(fitted(range.from, range.until));
   } catch (error) {
     session.say((error as Error).message);
