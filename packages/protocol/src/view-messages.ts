@@ -304,9 +304,10 @@ export interface AreaTable {
 
 export interface AreaRow {
   readonly name: string;
-  readonly kind: EventDetails['kind'];
+  /** Work of a device is a kernel or a copy; the host's span of the same name is another row. */
+  readonly kind: EventDetails['kind'] | 'kernel' | 'copy';
   readonly count: number;
-  /** Within the area, ns. `self`: not covered by inner spans. */
+  /** Within the area, ns. `self`: not covered by inner spans; of steps 0, unless there is nothing else: they lie beside the spans, and contain them. */
   readonly total: number;
   readonly self: number;
   readonly shortest: number;

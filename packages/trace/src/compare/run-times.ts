@@ -13,6 +13,7 @@
 import type { DifferenceKind } from '@ranktrace/protocol';
 import { isDeviceKind } from '../model/lanes.ts';
 import { NestedTimes } from '../model/nested-times.ts';
+import { isMark, workKind } from '../model/span-kind.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
@@ -93,9 +94,6 @@ interface PendingStep {
 
 const kinds: readonly DifferenceKind[] = ['phase', 'op', 'kernel', 'copy', 'collective', 'call'];
 const earlyMax = 65_536;
-/** Marks on a device that are no work of it: annotations of the program mirrored there, and waits. */
-const noWork: ReadonlySet<string> = new Set(['gpu_user_annotation', 'cuda_sync', 'cuda_event']);
-const copyName = /^mem(?:cpy|set)\b/i;
 
 export class RunTimesSink implements TraceSink {
   readonly #options: RunTimesOptions;
@@ -146,7 +144,7 @@ export class RunTimesSink implements TraceSink {
       return;
     }
     const isDevice = isDeviceKind(lane.kind);
-    if (isDevice && noWork.has(event.category)) return;
+    if (isDevice && isMark(event.category)) return;
     const row = this.#row(kindOf(event, isDevice), isDevice ? 'device' : 'host', event.name, kind === 'collective' ? event.group : '');
     if (row !== undefined) this.#nested.event(event, row);
     else if (event.state !== 'close') this.#leftOut++;
@@ -292,5 +290,5 @@ function kindOf({ kind, name }: TraceEvent, isDevice: boolean): DifferenceKind {
   if (kind === 'collective') return 'collective';
   if (kind === 'rpc') return 'call';
   if (!isDevice) return 'op';
-  return copyName.test(name) ? 'copy' : 'kernel';
+  return workKind(name);
 }

@@ -1,10 +1,12 @@
 // Events in an area of the timeline, by name: count, total time, and self time.
 //
 // Events of a track come parents first, so a span's self time is what remains after each nested span is taken off. Steps count under one
-// name; time cut off by the area's edge counts with what is inside.
+// name, and have no self time, since they contain what lies on other tracks; time cut off by the area's edge counts with what is inside.
 // Invariant: a name's totals are sums over events, within the area; nothing is estimated.
 
 import type { AreaRow, AreaTable } from '@ranktrace/protocol';
+import { isDeviceKind } from '../model/lanes.ts';
+import { isMark, workKind } from '../model/span-kind.ts';
 import { CounterTrack } from './counter-track.ts';
 import { Enclosing } from './enclosing.ts';
 import { placeOf } from './event-place.ts';
@@ -39,12 +41,24 @@ export function* areaTable(
   until: number,
 ): Generator<ViewProgress, AreaTable> {
   const windows = tracks.filter((track) => track instanceof SpanTrack).map((track) => new TrackWindow(track, from, until));
+  const stepsOnly = windows.every(({ track }) => track.lane.kind === 'steps');
   const total = windows.reduce((sum, window) => sum + window.rows, 0);
   const lines = new Map<number, Line>();
+  const marks = new Map<number, boolean>();
+  /** Whether a span of a device's track is work. */
+  const isWork = (category: number): boolean => {
+    let mark = marks.get(category);
+    if (mark === undefined) {
+      mark = isMark(parts.categories.text(category));
+      marks.set(category, mark);
+    }
+    return !mark;
+  };
   let [done, events] = [0, 0];
   for (const window of windows) {
     const { track } = window;
     const { rank } = track.process.process;
+    const isDevice = isDeviceKind(track.lane.kind);
     // The latest span on each line, its end, and its entry.
     const around = new Enclosing<{ line: Line; until: number }>();
     for (let block = 0; block < track.log.blocks; block++) {
@@ -52,17 +66,20 @@ export function* areaTable(
       window.visit(block, (columns, row, event, start, end) => {
         const kind = (columns.kind[row] as number) & kindMask;
         const name = columns.name[row] as number;
-        const key = kind === kindIndex.step ? -1 : name * 8 + kind;
+        const isStep = kind === kindIndex.step;
+        const ofDevice = isDevice && kind === kindIndex.span && isWork(columns.category[row] as number);
+        const key = isStep ? -1 : name * 16 + (ofDevice ? 8 : 0) + kind;
         let line = lines.get(key);
         if (line === undefined) {
-          line = newLine(key === -1 ? stepName : parts.names.text(name), kind, { track, event });
+          const text = isStep ? stepName : parts.names.text(name);
+          line = newLine(text, ofDevice ? workKind(text) : kindOf(kind), { track, event });
           lines.set(key, line);
         }
         const size = end - start;
         events++;
         line.count++;
         line.total += size;
-        line.self += size;
+        if (!isStep || stepsOnly) line.self += size;
         if (size < line.shortest) line.shortest = size;
         if (size > line.longest) {
           line.longest = size;
@@ -102,9 +119,9 @@ export function* areaTable(
   };
 }
 
-const newLine = (name: string, kind: number, place: Line['place']): Line => ({
+const newLine = (name: string, kind: Line['kind'], place: Line['place']): Line => ({
   name,
-  kind: kindOf(kind),
+  kind,
   count: 0,
   total: 0,
   self: 0,

@@ -140,7 +140,32 @@ describe('area', () => {
         traceEvent({ lane, kind: 'step', step, name: `ProfilerStep#${step}`, start: traceTime(step * 100), length: nanos(100) }),
       );
     }
-    expect(run(timeline.area(0, 1000, [])).rows).toMatchObject([{ name: 'ProfilerStep', kind: 'step', count: 3, total: 300 }]);
+    const steps = { name: 'ProfilerStep', kind: 'step', count: 3, total: 300 };
+    expect(run(timeline.area(0, 1000, [])).rows).toMatchObject([{ ...steps, self: 300 }]);
+    // Beside the spans that they contain, steps have no time of their own.
+    process.event(traceEvent({ lane: traceLane(), name: 'forward', start: traceTime(120), length: nanos(250) }));
+    expect(run(timeline.area(0, 1000, [])).rows).toMatchObject([
+      { ...steps, self: 0 },
+      { name: 'forward', self: 250 },
+    ]);
+  });
+
+  it('tells a kernel and a copy from the host span of the same name', () => {
+    const timeline = new Timeline({ blocks: new MemoryBlocks() });
+    const process = timeline.addProcess(traceProcess());
+    const [host, stream] = [traceLane(), traceLane({ kind: 'stream', name: 'GPU 0 stream 7' })];
+    const add = (lane: typeof host, category: string, name: string, start: number, length: number): void =>
+      process.event(traceEvent({ lane, category, name, start: traceTime(start), length: nanos(length) }));
+    add(host, 'cpu_op', 'triton_poi_fused_0', 0, 30);
+    add(stream, 'kernel', 'triton_poi_fused_0', 20, 7);
+    add(stream, 'gpu_memcpy', 'Memcpy HtoD', 40, 5);
+    add(stream, 'gpu_user_annotation', 'forward', 50, 3);
+    expect(run(timeline.area(0, 1000, [])).rows.map(({ name, kind, count, total }) => [name, kind, count, total])).toEqual([
+      ['triton_poi_fused_0', 'span', 1, 30],
+      ['triton_poi_fused_0', 'kernel', 1, 7],
+      ['Memcpy HtoD', 'copy', 1, 5],
+      ['forward', 'span', 1, 3],
+    ]);
   });
 });
 

@@ -273,3 +273,16 @@ describe('averages', () => {
     expect(new KeyAveragesSink().averages).toEqual([]);
   });
 });
+
+it('a kernel and the host span of the same name are two rows', () => {
+  const sink = new KeyAveragesSink();
+  const lanes = [laneOf(1), traceLane({ index: 2, kind: 'stream', name: 'GPU 0 stream 7' })] as const;
+  for (const lane of lanes) sink.lane(lane);
+  for (const [at, lane] of lanes.entries())
+    sink.event(traceEvent({ lane, name: 'triton_poi_fused_0', start: traceTime(0), length: nanos(30 - 20 * at) }));
+  sink.end([]);
+  expect(sink.averages.map(({ key, kind, total }) => [key, kind, total])).toEqual([
+    ['triton_poi_fused_0', 'span', 30],
+    ['triton_poi_fused_0', 'kernel', 10],
+  ]);
+});

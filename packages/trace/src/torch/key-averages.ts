@@ -3,12 +3,13 @@
 
 import { type Nanos, nanos } from '@ranktrace/protocol';
 import { NestedTimes } from '../model/nested-times.ts';
+import { spanKind } from '../model/span-kind.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** All spans of one name and kind; times in ns. */
 export interface KeyAverage {
   readonly key: string;
-  readonly kind: 'span' | 'step' | 'collective' | 'rpc';
+  readonly kind: 'span' | 'kernel' | 'copy' | 'step' | 'collective' | 'rpc';
   readonly count: number;
   readonly total: Nanos;
   readonly self: Nanos;
@@ -27,6 +28,8 @@ interface Totals {
 export class KeyAveragesSink implements TraceSink {
   readonly #totals = {
     span: new Map<string, Totals>(),
+    kernel: new Map<string, Totals>(),
+    copy: new Map<string, Totals>(),
     step: new Map<string, Totals>(),
     collective: new Map<string, Totals>(),
     rpc: new Map<string, Totals>(),
@@ -57,7 +60,7 @@ export class KeyAveragesSink implements TraceSink {
       totals.self += event.length;
       return;
     }
-    const totals = this.#totalsOf(event.name, event.kind);
+    const totals = this.#totalsOf(event.name, event.kind === 'span' ? spanKind(event) : event.kind);
     if (event.state !== 'close') totals.count++;
     this.#nested.event(event, totals);
   }

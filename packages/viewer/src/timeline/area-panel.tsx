@@ -142,7 +142,7 @@ function Names({
       </p>
       <DataTable
         caption="Names in the marked area"
-        columns={columnsOf(selfTotal, model, state)}
+        columns={columnsOf(table.rows, selfTotal, model, state)}
         rows={shown}
         keyOf={({ kind, name }) => `${kind} ${name}`}
         order={{ by: 'total', direction: 'down' }}
@@ -159,7 +159,9 @@ function Names({
   );
 }
 
-function columnsOf(selfTotal: number, model: RunModel | undefined, state: ViewState): readonly Column<AreaRow>[] {
+function columnsOf(rows: readonly AreaRow[], selfTotal: number, model: RunModel | undefined, state: ViewState): readonly Column<AreaRow>[] {
+  // Steps contain what lies beside them, and have no time of their own.
+  const hasSelf = ({ kind }: AreaRow): boolean => kind !== 'step' || rows.length === 1;
   const time = (key: 'total' | 'self' | 'shortest' | 'longest', title: string, hint: string): Column<AreaRow> => ({
     key,
     title,
@@ -189,19 +191,26 @@ function columnsOf(selfTotal: number, model: RunModel | undefined, state: ViewSt
     { key: 'kind', title: 'Kind', sort: ({ kind }) => kind, show: ({ kind }) => kind },
     { key: 'count', title: 'Count', isNumber: true, sort: ({ count }) => count, show: ({ count }) => formatCount(count) },
     time('total', 'Total', 'Time in them that lies within the area'),
-    time('self', 'Self', 'Time in them that no span inside of them covers'),
+    {
+      ...time('self', 'Self', 'Time in them that no span inside of them covers; steps have none, as they contain the others'),
+      sort: (row) => (hasSelf(row) ? row.self : undefined),
+      show: (row) => formatDuration(hasSelf(row) ? row.self : Number.NaN),
+    },
     {
       key: 'part',
       title: 'Self %',
       hint: 'Self of all self',
       isNumber: true,
-      sort: ({ self }) => self,
-      show: ({ self }) => (
-        <>
-          <span class="area-part" style={{ width: `${Math.min(1, self / selfTotal || 0) * 48}px` }} aria-hidden="true" />
-          {formatPercent(selfTotal > 0 ? self / selfTotal : 0)}
-        </>
-      ),
+      sort: (row) => (hasSelf(row) ? row.self : undefined),
+      show: (row) =>
+        hasSelf(row) ? (
+          <>
+            <span class="area-part" style={{ width: `${Math.min(1, row.self / selfTotal || 0) * 48}px` }} aria-hidden="true" />
+            {formatPercent(selfTotal > 0 ? row.self / selfTotal : 0)}
+          </>
+        ) : (
+          '–'
+        ),
     },
     {
       key: 'mean',
