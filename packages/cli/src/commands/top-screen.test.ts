@@ -323,7 +323,7 @@ test('what the finding says that a rank costs is said of it, per affected step a
   );
   const about = state({ overview: { ...found, findings } });
   expect(topLine(about)).toContain(
-    'rank 2 is slow in backward: 24.1 ms in each of 25 affected steps: 500 µs per step of the run, 0.2 % of it',
+    'rank 2 is slow in backward: 24.1 ms in each of 25 affected steps: 500 µs per step of the run, 0.2 % of the mean step',
   );
   expect(topLines(about, plain).join('\n')).toContain('slow in backward, costs 24.1 ms a step then');
 });

@@ -51,7 +51,7 @@ const ofRun = (last: Blame): RunBlame => {
 it('says the verdict, what each fault costs, and where steps go', () => {
   expect(formatBlame(ofRun(blame))).toBe(`\
 verdict: straggler: few ranks work longer than their peers, and the others wait for them (12 of steps 4 to 15, 36.0 ms each, without 1 over 2.5 times the median)
-  straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of it
+  straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of the mean step
     in all steps, 4 to 15
     rank 1 works 9.00 ms longer in forward than the median of its peers (14.00 ms against 5.00 ms)
   what if rank 1 at the median of its peers: step −25.0 %, to 27.0 ms (1.33 times as fast)
@@ -74,7 +74,7 @@ it('says which steps of a long run a finding covers, and what the verdict is abo
   });
   expect(text.split('\n').slice(0, 3)).toEqual([
     'verdict: straggler: few ranks work longer than their peers, and the others wait for them (steps 320 to 447; balanced at the end, 256 of steps 644 to 899, 36.0 ms each; all 900 steps were judged, steps 0 to 899)',
-    '  straggler: rank 1 in forward: 9.00 ms in each of 128 affected steps: 1.28 ms per step of the run, 3.6 % of it',
+    '  straggler: rank 1 in forward: 9.00 ms in each of 128 affected steps: 1.28 ms per step of the run, 3.6 % of the mean step',
     '    in steps 320 to 447, 14.2 % of the run',
   ]);
 });

@@ -108,7 +108,7 @@ export function findingsInLines(
   return [...shown.flatMap(linesOf), ...rest];
 }
 
-/** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
+/** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of the mean step`. */
 export function blameHeadline(finding: RunFinding, blame: Pick<RunBlame, 'cutAt' | 'steps'>): string {
   const { kind, ranks, phase, hostIn, costMsPerStep } = finding;
   const who = ranks.length === 0 ? '' : `: ${ranksText(ranks)}`;

@@ -20,8 +20,8 @@ function check(verdict: Verdict, findings: readonly RunFinding[], expected: stri
 }
 
 it('a slow rank comes first, with the verdict where that is about something else', () => {
-  const slow = 'in short: straggler: rank 0 in backward: 1.00 ms per step, 5.0 % of it';
+  const slow = 'in short: straggler: rank 0 in backward: 1.00 ms per step, 5.0 % of the mean step';
   check('straggler', [straggler, network], slow);
-  check('network', [network, straggler], `${slow}; verdict: network: 8.00 ms per step, 40.0 % of it`);
-  check('network', [network], 'in short: network: 8.00 ms per step, 40.0 % of it');
+  check('network', [network, straggler], `${slow}; verdict: network: 8.00 ms per step, 40.0 % of the mean step`);
+  check('network', [network], 'in short: network: 8.00 ms per step, 40.0 % of the mean step');
 });

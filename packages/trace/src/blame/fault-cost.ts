@@ -43,14 +43,14 @@ export const comparedIn = ({
   readonly steps: { readonly count: number };
 }): Compared => (cutAt === undefined ? 'step' : steps.count > 1 ? 'window' : 'recording');
 
-/** `58.5 ms in each of 600 affected steps: 23.4 ms per step of the run, 27.7 % of it`; `58.5 ms per step, 48.9 % of it` if all are affected. */
+/** `58.5 ms in each of 600 affected steps: 23.4 ms per step of the run, 27.7 % of the mean step`; `58.5 ms per step, 48.9 % of the mean step` if all are affected. */
 export function costText(
   { affectedSteps, comparedSteps, nsPerAffectedStep, nsPerStep, shareOfStep }: FindingCost,
   compared: Compared = 'step',
 ): string {
   if (compared === 'recording') return `${lengthText(nsPerStep)}, ${percentText(shareOfStep)} of the recording`;
   const inAll = `${lengthText(nsPerStep)} per ${compared}`;
-  const share = `${percentText(shareOfStep)} of it`;
+  const share = `${percentText(shareOfStep)} of the mean ${compared}`;
   if (affectedSteps >= comparedSteps) return `${inAll}, ${share}`;
   const each = affectedSteps === 1 ? `in one affected ${compared}` : `in each of ${affectedSteps} affected ${compared}s`;
   return `${lengthText(nsPerAffectedStep)} ${each}: ${inAll} of the run, ${share}`;

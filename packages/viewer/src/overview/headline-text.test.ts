@@ -12,10 +12,12 @@ const cost: FindingCost = {
 const plain = (text: string): string => text.replaceAll('\u2009', ' ');
 
 it('says of an affected step and of a step of the run what a fault costs', () => {
-  expect(plain(costText([cost]))).toBe('58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of it');
+  expect(plain(costText([cost]))).toBe(
+    '58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of the mean step (84.2 ms)',
+  );
   const all = { ...cost, affectedSteps: 1500, nsPerAffectedStep: 23.4 * ms };
-  expect(plain(costText([all]))).toBe('23.4 ms per step, 27.8 % of it');
-  expect(plain(costText([cost, all]))).toBe('together 46.8 ms per step of the run, 55.6 % of it');
+  expect(plain(costText([all]))).toBe('23.4 ms per step, 27.8 % of the mean step (84.2 ms)');
+  expect(plain(costText([cost, all]))).toBe('together 46.8 ms per step of the run, 55.6 % of the mean step (84.2 ms)');
   expect(costText([])).toBe('');
 });
 

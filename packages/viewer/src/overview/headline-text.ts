@@ -5,17 +5,21 @@ import { formatCount, formatDuration, formatPercent } from '../controls/format.t
 import type { Headline, HeadlineWaiting } from './slow-ranks.ts';
 import { stepsText } from './step-bins.ts';
 
-/** `58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of it`; of several faults, all together. */
+/**
+ * `58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of the mean step (84.2 ms)`; of several faults, all
+ * together. The share is of the mean step, which is given: the page's figure of a step is the median.
+ */
 export function costText(costs: Headline['costs']): string {
   const [first, ...others] = costs;
   if (first === undefined) return '';
   const [perStep, share] = [sum(costs.map(({ nsPerStep }) => nsPerStep)), sum(costs.map(({ shareOfStep }) => shareOfStep))];
   const inAll = `${formatDuration(perStep)} per step`;
-  if (others.length > 0) return `together ${inAll} of the run, ${formatPercent(share)} of it`;
+  const ofMean = `${formatPercent(share)} of the mean step${share > 0 ? ` (${formatDuration(perStep / share)})` : ''}`;
+  if (others.length > 0) return `together ${inAll} of the run, ${ofMean}`;
   const { affectedSteps, comparedSteps, nsPerAffectedStep, fromStep, toStep } = first;
-  if (affectedSteps >= comparedSteps) return `${inAll}, ${formatPercent(share)} of it`;
+  if (affectedSteps >= comparedSteps) return `${inAll}, ${ofMean}`;
   const each = `in each of ${formatCount(affectedSteps)} affected steps (${stepsText(fromStep, toStep)})`;
-  return `${formatDuration(nsPerAffectedStep)} ${each}, ${inAll} of the run, ${formatPercent(share)} of it`;
+  return `${formatDuration(nsPerAffectedStep)} ${each}, ${inAll} of the run, ${ofMean}`;
 }
 
 /** The ranks that others wait for, where ranks are named or a cause is: whole sentences, or nothing where no rank sticks out. */

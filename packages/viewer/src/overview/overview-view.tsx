@@ -279,7 +279,7 @@ function Blame({ headline, onPick }: { headline: Headline; onPick: SummaryProps[
           {verb} slow{phase === undefined ? '' : ' in '}
           {phase !== undefined && <b>{phase}</b>}: {cost !== '' && `${cost}. `}
           {cost === '' &&
-            `${isOne ? '' : 'up to '}${formatDuration(more ?? 0)} more per step than the median rank, ${formatPercent(part)} of a step. `}
+            `${isOne ? '' : 'up to '}${formatDuration(more ?? 0)} more per step than the median rank, ${formatPercent(part)} of its mean step. `}
         </>
       )}
     </>

@@ -50,7 +50,7 @@ export function ProfileSectionCards({ section, ...props }: TableProps & { readon
             <AdviceList profile={profile} />
           </Card>
           {profile.path !== null && (
-            <Card title="Critical path" aside="of the step of median length">
+            <Card title="Critical path" aside="of the step of median length on the devices">
               <PathSummary path={profile.path} />
             </Card>
           )}
