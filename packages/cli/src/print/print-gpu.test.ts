@@ -108,7 +108,7 @@ describe('the report of GPUs', () => {
     expect(last(rank(0, { steps: [step] }))).toEqual([
       'recommended:',
       '  load ahead (ranks 0, 1: the data loader takes 33.4 % of the time, over 5.0 %; up to 60.0 ms a step)',
-      '  larger batch (rank 1: the GPU is busy for only 30.0 % of the time, under 50.0 %)',
+      '  larger batch (rank 1: kernels run on the GPU for only 30.0 % of the time, under 50.0 %)',
     ]);
     expect(last(rank(0))[1]).toContain('over 5.0 %; up to 60.0 ms)');
     expect(formatGpu(summary([rank(0)]))).not.toContain('recommended');

@@ -355,6 +355,7 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
 
 const noCost = { costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0 } as const;
 
+/** Kernels, copies and sets: more than utilisation, which is of kernels alone. */
 const busyShare = ({ totals }: GpuRank): number => (totals.length > 0 ? 1 - totals.idle / totals.length : 0);
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 

@@ -68,7 +68,7 @@ const advice: Readonly<Record<RecommendationRule, string>> = {
 const evidence: Readonly<Record<RecommendationRule, (share: string) => string>> = {
   data_loader: (share) => `the data loader takes ${share} of the time`,
   communication: (share) => `communication alone takes ${share} of the time`,
-  low_utilisation: (share) => `the GPU is busy for only ${share} of the time`,
+  low_utilisation: (share) => `kernels run on the GPU for only ${share} of the time`,
   tensor_cores: (share) => `ops that could use tensor cores take ${share} of the time of kernels, and no kernel uses them`,
   host_late: (share) => `the GPU waits for its host for ${share} of the time`,
   launches: (share) => `the GPU idles between launches and kernels for ${share} of the time`,
