@@ -42,15 +42,17 @@ const curvesMax = 4;
 
 export function ProfileSectionCards({ section, ...props }: TableProps & { readonly section: ProfileSection }): JSX.Element {
   const { profile } = props;
+  // Advice and the path are about the ranks together: a rank that waits is told by another what to change.
+  const ofAll = profile.rank === null ? '' : 'of all ranks, whichever is chosen: ';
   switch (section) {
     case 'devices':
       return (
         <>
-          <Card title="What to change" aside="measured rules that fire">
+          <Card title="What to change" aside={`${ofAll}measured rules that fire`}>
             <AdviceList profile={profile} />
           </Card>
           {profile.path !== null && (
-            <Card title="Critical path" aside="of the step of median length on the devices">
+            <Card title="Critical path" aside={`${ofAll}of the step of median length on the devices`}>
               <PathSummary path={profile.path} />
             </Card>
           )}
