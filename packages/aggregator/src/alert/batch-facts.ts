@@ -14,6 +14,7 @@ import {
   capturedKey,
   collectivesKey,
   type Dropped,
+  endedByKey,
   failedKey,
   isBeside,
   mostDropped,
@@ -85,11 +86,13 @@ export class BatchFacts {
     const facts = this.#factsOf(rank);
     const losses = lossesOf(facts, batch, sequences, nowMs);
     const clockSamples = tables.clockSamples.length;
-    const { worldSize, host, last: ended } = header;
+    const { worldSize, host, pid, last: ended } = header;
     const whose = { incarnation, isLatest: sequences.isLatest, isBeside: isBeside(incarnation) };
-    engine.rank(rank, { worldSize, host, ...whose, ended, ...losses, clockSamples }, nowMs);
+    engine.rank(rank, { worldSize, host, pid, ...whose, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch, engine.roles);
     feedSteps(engine, batch, facts.key);
+    const [signal] = metadataOf(batch, endedByKey);
+    if (signal !== undefined) engine.endedBy(rank, incarnation, signal);
     const [error] = metadataOf(batch, failedKey);
     if (error !== undefined) engine.fail(rank, incarnation, error);
     feedCounters(engine, batch);

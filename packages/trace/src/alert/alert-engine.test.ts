@@ -442,6 +442,100 @@ describe('ranks', () => {
     if (leaves) expect(summary).toBe(text);
   });
 
+  const timedOut = 'RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete';
+
+  it.each([2, 3])('that waited in vain for another one name it, by its place: %i ranks', (count) => {
+    const job = new Job({ ranks: count }).run(300);
+    for (let rank = 0; rank < count; rank++) job.engine.isIn(rank, '0001', { step: 300, phase: rank === 1 ? 'data' : 'forward' });
+    job.wait(12_000);
+    const victims = Array.from({ length: count }, (_, rank) => rank).filter((rank) => rank !== 1);
+    for (const rank of victims) {
+      job.engine.fail(rank, '0001', timedOut);
+      job.lost.set(rank, { ended: true });
+    }
+    job.wait(1000);
+    expect(job.last()).toMatchObject({ rule: 'rank_stopped', ranks: [1], onsetStep: 300, hint: { ranks: [1], phase: 'data' } });
+    const { summary } = job.last();
+    expect(summary).toContain('the others waited in vain for rank 1, which did not come as far; ');
+    expect(summary).toContain('; rank 1 was in data of step 300');
+    expect(summary).toContain(`; then rank 0 failed: ${timedOut}${count === 2 ? '' : '; rank 2 failed, too'}`);
+  });
+
+  it('that waited in vain name the first of them where no place says who did not come', () => {
+    const job = new Job().run(300);
+    for (const rank of [0, 1, 2, 3]) job.engine.isIn(rank, '0001', { step: 300, phase: 'all_reduce' });
+    job.wait(12_000);
+    for (const rank of [2, 3]) job.engine.fail(rank, '0001', timedOut);
+    job.wait(1000);
+    expect(job.last()).toMatchObject({ ranks: [2, 3], summary: `rank 2 failed after step 299: ${timedOut}; rank 3 failed, too` });
+  });
+
+  it('before the first step wait in vain for one that was never heard of', () => {
+    const job = new Job({ ranks: 3, worldSize: 4 });
+    job.wait(2000);
+    for (const rank of [0, 1, 2])
+      job.engine.fail(rank, '0001', 'DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.');
+    job.wait(1000);
+    expect(job.last()).toMatchObject({ ranks: [3] });
+    expect(job.last().summary).toMatch(/^the others waited in vain for rank 3, of which nothing was ever heard; then rank 0 failed: /);
+  });
+
+  const closed = 'RuntimeError: Connection closed by peer';
+
+  it.each([
+    ['was ended by SIGKILL', 'before'],
+    ['ended with exit code 1', 'after'],
+  ])('that the command which started them saw end first are the reason of the others: one that %s, %s', (how, when) => {
+    const job = new Job().run(300);
+    for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { pid: 40 + rank });
+    job.wait(1000);
+    job.silent.add(2);
+    const see = (): void => {
+      job.engine.exited(2, 7, { how: 'ended with exit code 9', isExpected: false }, job.nowMs); // of another process
+      job.engine.exited(2, 42, { how, isExpected: false }, job.nowMs);
+    };
+    if (when === 'before') see();
+    for (const rank of [0, 1, 3]) job.engine.fail(rank, '0001', closed);
+    if (when === 'after') {
+      job.wait(1000);
+      see();
+    }
+    job.wait(1000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    const { alert } = job.reported.at(-1) as AlertChange;
+    expect(alert).toMatchObject({ ranks: [0, 1, 2, 3], hint: { ranks: [2] } });
+    expect(alert.summary).toBe(`rank 2 ${how} after step 299; then rank 0 failed: ${closed}; ranks 1, 3 failed, too`);
+    // It stops the rest, and none of them is silent or lost after that.
+    for (const rank of [0, 1, 3]) job.silent.add(rank);
+    for (const rank of [0, 1, 3]) job.engine.exited(rank, 40 + rank, { how: 'was ended by SIGKILL', isExpected: true }, job.nowMs);
+    job.wait(1000);
+    expect(job.last('resolved').resolution).toBe('the run ended');
+  });
+
+  it('that ended before it was heard of are named with how they ended', () => {
+    const job = new Job({ ranks: 3, worldSize: 4 });
+    job.wait(1000);
+    job.engine.exited(3, 43, { how: 'ended with exit code 1', isExpected: false }, job.nowMs);
+    job.engine.exited(4, 44, { how: 'ended with exit code 1', isExpected: false }, job.nowMs);
+    job.wait(1000);
+    expect(job.last()).toMatchObject({ ranks: [3], summary: 'rank 3 ended with exit code 1 before anything was heard of it' });
+  });
+
+  it('that a signal ended before others lost their connection are the reason, but not where people end the job', () => {
+    const end = (signal: string): Job => {
+      const job = new Job().run(300);
+      job.engine.rank(1, { ...job.fact(1), ended: true }, job.nowMs + 100);
+      job.engine.endedBy(1, '0001', signal);
+      job.lost.set(1, { ended: true });
+      job.wait(1000);
+      for (const rank of [0, 2, 3]) job.engine.fail(rank, '0001', closed);
+      return job.wait(1000);
+    };
+    const text = `rank 1 was ended by SIGTERM after step 299; then rank 0 failed: ${closed}`;
+    expect(end('SIGTERM').last()).toMatchObject({ ranks: [1], hint: { ranks: [1] }, summary: `${text}; ranks 2, 3 failed, too` });
+    expect(end('SIGINT').reported).toEqual([]);
+  });
+
   it('whose connection breaks after the first error, or comes back, are not its cause', () => {
     const job = new Job({ rules: { off: ['hang'] } }).run(300);
     job.engine.left(1, '0001', job.nowMs);

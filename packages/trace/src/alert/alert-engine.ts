@@ -23,7 +23,7 @@ import {
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
-import { displayText } from '../model/shown-name.ts';
+import { peerErrorOf } from '../steps/peer-errors.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
 import { type AlertChange, type OpenAlert, type ReportChange, runEnded } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -39,12 +39,15 @@ import { RankPlaces } from './rank-places.ts';
 import { type RankStepFact, StepAssembly } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
 import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
+import { type StopFacts, stopCause } from './stop-cause.ts';
 
 /** Facts about a rank from a batch's header and from the store. */
 export interface RankFact {
   readonly worldSize: number;
   readonly host: string;
   readonly incarnation: string;
+  /** Of its process; absent: not known. */
+  readonly pid?: number;
   /** Whether this is the rank's latest life. Absent: it is. */
   readonly isLatest?: boolean;
   /** Whether a recorder beside the rank sent it, which says nothing of whether the rank goes on. */
@@ -66,7 +69,13 @@ interface RankState {
   /** Ranks of the job, as this life has it. */
   worldSize: number;
   incarnation: string;
+  pid: number | undefined;
   ended: boolean;
+  /** When it said goodbye, ms, and the signal that ended it in the midst of a step, if one did. */
+  endedMs: number;
+  endedBy: string | undefined;
+  /** The end of its process, as the command that started it saw it. */
+  exit: (RankExit & { readonly atMs: number }) | undefined;
   /** Whether it was heard itself, and not only a recorder beside it: before that it may load for minutes. */
   hasBegun: boolean;
   lastMs: number;
@@ -88,6 +97,14 @@ interface RankState {
   failed: { readonly error: string; readonly atMs: number } | undefined;
   /** It was restarted, and has ended no step since. */
   isRestarted: boolean;
+}
+
+/** The end of a rank's process, as the command that started it saw it. */
+export interface RankExit {
+  /** `ended with exit code 1`, `was ended by SIGKILL`. */
+  readonly how: string;
+  /** Whether it ended in order, or because it was asked to. */
+  readonly isExpected: boolean;
 }
 
 /** The engine's whole state, in JSON's types. */
@@ -121,8 +138,6 @@ export interface AlertEngineState {
 
 /** A run without batches for this many heartbeat timeouts is over. */
 const overFactor = 20;
-/** Most characters of an error in an alert. */
-const errorCharsMax = 200;
 /** Below this share of the least growth, or of the overhead limit, the incident is over. */
 const calmShare = 0.75;
 
@@ -138,6 +153,8 @@ export class AlertEngine {
   readonly #reports = new CollectiveReports();
   readonly #places = new RankPlaces();
   readonly #ranks = new Map<number, RankState>();
+  /** Processes that ended before anything was heard of their ranks. */
+  readonly #unheard = new Map<number, RankExit & { readonly atMs: number }>();
   readonly #stopped: RankIncidents;
   readonly #growing: RankIncidents;
   readonly #losing: RankIncidents;
@@ -149,6 +166,7 @@ export class AlertEngine {
   };
   readonly #hang: HangIncident;
   #nowMs = 0;
+  #isStopping = false;
   #lastStepMs = Number.NaN;
   /** Phases of the last of the steps with most of them: some steps lack what others have now and then, as a barrier. */
   #fullestPhases: ReadonlyMap<string, number> = new Map();
@@ -220,6 +238,9 @@ export class AlertEngine {
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
     else if (isNewLife) {
       known.incarnation = fact.incarnation;
+      known.pid = undefined;
+      known.exit = undefined;
+      known.endedBy = undefined;
       known.worldSize = fact.worldSize;
       known.ended = false;
       known.steps = 0;
@@ -239,8 +260,10 @@ export class AlertEngine {
     }
     if (fact.incarnation === state.incarnation) {
       state.host = fact.host;
+      state.pid = fact.pid ?? state.pid;
       if (fact.ended && !state.ended) {
         state.ended = true;
+        state.endedMs = nowMs;
         this.#collectives.leave(rank);
       }
     }
@@ -254,7 +277,7 @@ export class AlertEngine {
       state.missingLost = fact.lost;
     }
     state.missing = fact.missing;
-    if (!fact.isBeside && state.failed === undefined)
+    if (!fact.isBeside && state.failed === undefined && state.exit?.isExpected !== false)
       this.#stopped.clear(rank, state.ended ? 'the rank ended' : isArrival ? 'the rank came' : 'the rank is back');
   }
 
@@ -299,10 +322,51 @@ export class AlertEngine {
   fail(rank: number, incarnation: string, error: string): void {
     const state = this.#ranks.get(rank);
     if (state === undefined || state.incarnation !== incarnation || state.failed !== undefined) return;
+    const isInterrupted = this.#isStopping || [...this.#ranks.values()].some(({ endedBy }) => endedBy === 'SIGINT');
+    // Ranks that end by Ctrl-C break the connections of others.
+    if (isInterrupted && peerErrorOf(error) !== undefined) return;
     state.failed = { error, atMs: this.#nowMs };
     for (const [other, { goneMs }] of this.#ranks) if (!Number.isNaN(goneMs) && this.#isGoing(other)) this.#raiseStopped(other, {});
     const follows = [...this.#stopped.ranks].some((other) => this.#wasLost(other, this.#nowMs));
     this.#raiseStopped(rank, { follows });
+  }
+
+  /** Takes the signal that ended the rank's program in the midst of a step. */
+  endedBy(rank: number, incarnation: string, signal: string): void {
+    const state = this.#ranks.get(rank);
+    if (state?.incarnation === incarnation) state.endedBy = signal;
+  }
+
+  /**
+   * Takes the end of a rank's process, as the command that started it saw it. That of another process with the rank's number, such as a shell around it,
+   * is not the rank's; a rank that was never heard of has ended by it if other ranks are known to be such processes.
+   */
+  exited(rank: number, pid: number, exit: RankExit, nowMs: number): void {
+    const state = this.#ranks.get(rank);
+    if (state === undefined ? this.#unheard.has(rank) || rank >= this.#worldSize : state.pid !== pid || state.exit !== undefined) return;
+    this.#nowMs = nowMs;
+    const seen = { ...exit, atMs: nowMs };
+    if (state === undefined) this.#unheard.set(rank, seen);
+    else {
+      state.exit = seen;
+      this.#collectives.leave(rank);
+    }
+    if (!exit.isExpected && state?.failed === undefined) this.#raiseStopped(rank, {});
+    this.#stopped.reconsider();
+  }
+
+  /** Whether the rank's process is the one of this id, by what it says itself. */
+  hasProcess(rank: number, pid: number): boolean {
+    return this.#ranks.get(rank)?.pid === pid;
+  }
+
+  hears(rank: number): boolean {
+    return this.#ranks.has(rank);
+  }
+
+  /** People ask the job to end: what its ranks do from now on says nothing of what was wrong with it. */
+  stopping(): void {
+    this.#isStopping = true;
   }
 
   #raiseStopped(rank: number, onset: Pick<Onset, 'sinceMs' | 'follows'>): void {
@@ -314,7 +378,7 @@ export class AlertEngine {
   /** Whether the rank was lost, without a word, by this time. */
   #wasLost(rank: number, byMs: number): boolean {
     const state = this.#ranks.get(rank);
-    if (state === undefined || !state.hasBegun || state.ended || state.failed !== undefined || !this.isInJob(rank)) return false;
+    if (state === undefined || !state.hasBegun || isGone(state) || state.failed !== undefined || !this.isInJob(rank)) return false;
     return state.goneMs <= byMs || byMs - state.lastMs >= limits.alertSilentMs;
   }
 
@@ -401,7 +465,7 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
-      if (state.hasBegun && !state.ended && this.isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+      if (state.hasBegun && !isGone(state) && this.isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         this.#raiseStopped(rank, { sinceMs: state.lastMs });
       }
       this.#judgeLoss(rank, state);
@@ -475,14 +539,18 @@ export class AlertEngine {
     return this.#all.map((incidents, at) => [rules[at] as AlertRule, incidents]);
   }
 
-  /** Overdue ranks. If most of a job is missing, only a part of the job is watched, and none is overdue: so there are no more of them than known ones. */
-  #absent(): number[] {
-    const isDue = this.#nowMs - this.#worldSinceMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
-    if (!isDue) return [];
+  /** Ranks of the job that were not heard of yet; none where most of a job is missing: then only a part of it is watched. */
+  #missed(): number[] {
     let begun = 0;
     for (const [rank, { hasBegun }] of this.#ranks) if (hasBegun && rank < this.#worldSize) begun++;
-    if (begun === this.#worldSize || 2 * begun < this.#worldSize) return [];
+    if (!Number.isFinite(this.#worldSize) || begun === this.#worldSize || 2 * begun < this.#worldSize) return [];
     return Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#hasBegun(rank));
+  }
+
+  /** Overdue ranks: no more of them than known ones. */
+  #absent(): number[] {
+    const isDue = this.#nowMs - this.#worldSinceMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
+    return isDue ? this.#missed() : [];
   }
 
   /** Whether the job still has this rank: it may have been started again with fewer. */
@@ -497,12 +565,12 @@ export class AlertEngine {
   /** Ranks with more steps to come. */
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
-    for (const [rank, { ended, hasBegun }] of this.#ranks) if (hasBegun && !ended && !stopped.has(rank) && this.isInJob(rank)) yield rank;
+    for (const [rank, state] of this.#ranks) if (state.hasBegun && !isGone(state) && !stopped.has(rank) && this.isInJob(rank)) yield rank;
   }
 
   #isGoing(rank: number): boolean {
     const state = this.#ranks.get(rank);
-    return state?.hasBegun === true && !state.ended && !this.#stopped.has(rank) && this.isInJob(rank);
+    return state?.hasBegun === true && !isGone(state) && !this.#stopped.has(rank) && this.isInJob(rank);
   }
 
   /** A rank's reported age, bounded: no wait began before the first rank was heard. */
@@ -513,7 +581,7 @@ export class AlertEngine {
 
   #isOver(): boolean {
     if (this.#ranks.size === 0) return false;
-    if ([...this.#ranks].every(([rank, { ended }]) => ended || !this.isInJob(rank))) return true;
+    if ([...this.#ranks].every(([rank, state]) => isGone(state) || !this.isInJob(rank))) return true;
     return this.#nowMs - this.#lastBatchMs >= overFactor * this.#rules.rankStoppedMs;
   }
 
@@ -527,39 +595,57 @@ export class AlertEngine {
 
   /** Ranks that stopped: by an error, or without a word. */
   #stop(ranks: readonly number[]): RankTrouble {
+    const endOf = (rank: number, atMs: number) => ({ rank, step: this.#assembly.lastOf(rank), atMs });
+    const job = [...this.#ranks].filter(([rank]) => this.isInJob(rank));
     const failed = ranks.flatMap((rank) => {
       const failure = this.#ranks.get(rank)?.failed;
-      return failure === undefined ? [] : [{ rank, ...failure, step: this.#assembly.lastOf(rank) }];
+      return failure === undefined ? [] : [{ ...endOf(rank, failure.atMs), error: failure.error }];
     });
-    const [first] = failed.sort((a, b) => a.atMs - b.atMs || b.step - a.step);
-    if (first === undefined) return this.#silence(ranks);
-    const lost = ranks.filter((rank) => this.#wasLost(rank, first.atMs));
-    const silent = ranks.filter((rank) => this.#ranks.get(rank)?.failed === undefined && !lost.includes(rank));
-    const error = displayText(first.error, errorCharsMax);
-    const later = failed
-      .slice(1)
-      .map(({ rank }) => rank)
-      .sort((a, b) => a - b);
-    const texts =
-      lost.length > 0
-        ? [this.#lossText(lost), `then rank ${first.rank} failed: ${error}`]
-        : [`rank ${first.rank} failed${afterStep(first.step)}: ${error}`];
+    const exited = ranks.flatMap((rank) => {
+      const { failed = undefined, exit = this.#unheard.get(rank) } = this.#ranks.get(rank) ?? {};
+      const when = this.#ranks.has(rank) ? '' : ' before anything was heard of it';
+      return failed !== undefined || exit === undefined || exit.isExpected
+        ? []
+        : [{ ...endOf(rank, exit.atMs), how: `${exit.how}${when}` }];
+    });
+    const lostBy = (byMs: number): number[] => ranks.filter((rank) => this.#wasLost(rank, byMs));
+    const cause = stopCause({
+      failed,
+      exited,
+      lost: (byMs) => lostBy(byMs).map((rank) => endOf(rank, byMs)),
+      left: (byMs) =>
+        job.flatMap(([rank, { failed, endedMs, endedBy, exit }]) => {
+          if (failed !== undefined || !(endedMs <= byMs) || (endedBy !== undefined && exit?.isExpected === true)) return [];
+          return [{ ...endOf(rank, endedMs), how: endedBy === undefined ? 'ended' : `was ended by ${endedBy}` }];
+        }),
+      behind: () => this.#behind(job),
+      absent: () => this.#missed(),
+    });
+    if (cause === undefined) return this.#silence(ranks);
+    const { texts, ranks: blamed, later } = cause;
+    const told = [...failed, ...exited].map(({ rank }) => rank);
+    const silent = ranks.filter((rank) => !told.includes(rank) && !blamed.includes(rank));
     const parts = [
       ...texts,
       ...(later.length > 0 ? [`${ranksText(later)} failed, too`] : []),
       ...(silent.length > 0 ? [this.#silence(silent).summary] : []),
     ];
-    const [blamed, phase] = lost.length > 0 ? [lost, this.#places.phaseOf(lost[0] as number)] : [[first.rank], undefined];
+    const isFailed = blamed.some((rank) => this.#ranks.get(rank)?.failed !== undefined);
+    const phase = isFailed || blamed[0] === undefined ? undefined : this.#places.phaseOf(blamed[0]);
     return {
       summary: parts.join('; '),
       after: ranks.length,
       hint: { ranks: blamed, phase, stated: { kind: 'rank_stopped', text: texts.join('; ') } },
+      ...(blamed.every((rank) => ranks.includes(rank)) ? {} : { blamed }),
     };
   }
 
-  #lossText(lost: readonly number[]): string {
-    const step = Math.max(...lost.map((rank) => this.#assembly.lastOf(rank)));
-    return `${ranksText(lost)} ${lost.length === 1 ? 'was' : 'were'} lost without a goodbye${afterStep(step)}`;
+  /** Ranks that did not come as far as the others, of which none failed by waiting, and the places of all. */
+  #behind(job: readonly (readonly [rank: number, RankState])[]): ReturnType<StopFacts['behind']> {
+    const all = job.map(([rank]) => rank);
+    const isVictim = (rank: number): boolean => peerErrorOf(this.#ranks.get(rank)?.failed?.error ?? '') === 'timeout';
+    const ranks = this.#places.behind(all, [...this.#fullestPhases.keys()], this.roles);
+    return ranks.some(isVictim) ? { ranks: [], places: [] } : { ranks, places: this.#places.texts(all, ['was', 'were']) };
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
@@ -662,7 +748,9 @@ export class AlertEngine {
   #hangFacts(): HangFacts {
     return {
       nowMs: this.#nowMs,
-      ranks: new Map([...this.#ranks].filter(([rank]) => this.isInJob(rank))),
+      ranks: new Map(
+        [...this.#ranks].flatMap(([rank, state]) => (this.isInJob(rank) ? [[rank, { ...state, ...endOf(state) }] as const] : [])),
+      ),
       absent: this.#absent(),
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
       lastStepOf: (rank) => this.#assembly.lastOf(rank),
@@ -675,7 +763,13 @@ export class AlertEngine {
   }
 }
 
-const afterStep = (step: number): string => (step < 0 ? '' : ` after step ${step}`);
+/** Whether its program is known to have ended. */
+const isGone = ({ ended, exit }: Pick<RankState, 'ended' | 'exit'>): boolean => ended || exit !== undefined;
+
+const endOf = (state: RankState): { readonly ended: boolean; readonly endedMs: number } => ({
+  ended: isGone(state),
+  endedMs: state.ended ? state.endedMs : (state.exit?.atMs ?? Number.NaN),
+});
 
 /** The ranks that wait, and their collective. */
 const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
@@ -687,11 +781,14 @@ const largestGrowth = ({ memory }: RankState): MemoryGrowth | undefined => large
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
 function newRank(
-  { host, worldSize, incarnation, ended, missing, isBeside = false }: Omit<RankFact, 'clockSamples' | 'lost'>,
+  { host, worldSize, incarnation, pid, ended, missing, isBeside = false }: Omit<RankFact, 'clockSamples' | 'lost'>,
   nowMs: number,
 ): RankState {
   return {
-    ...{ host, worldSize, incarnation, ended },
+    ...{ host, worldSize, incarnation, pid, ended },
+    endedMs: ended ? nowMs : Number.NaN,
+    endedBy: undefined,
+    exit: undefined,
     hasBegun: !isBeside,
     lastMs: nowMs,
     goneMs: Number.NaN,

@@ -64,6 +64,8 @@ export const alertLimits = {
   alertHangSteps: 20,
   /** A hang without a rank at fault takes at least this many times as long as the longest step so far. */
   alertHangLongestSteps: 3,
+  /** Where most ranks ended after the last step, those that still run are a hang after this many times the time of another one: one may save for long. */
+  alertHangAfterEnd: 10,
   /** Ranks that one summary names; further ones are counted. */
   alertRanksNamedMax: 8,
 } as const;

@@ -150,6 +150,52 @@ class Job {
 }
 
 describe('a hang', () => {
+  it('in which ranks are ended keeps what was known of it', () => {
+    const job = new Job({ hangMs: 10 * second }).train(50);
+    for (const rank of [0, 2, 3]) job.isIn(rank, 'backward');
+    job.isAfter(1, 'data').wait(15 * second);
+    const { summary, hint } = job.last;
+    expect(summary).toMatch(/; rank 1 did not come as far as the others$/);
+    job
+      .end(1)
+      .wait(5 * second)
+      .end(0, 2, 3)
+      .wait(2 * second);
+    expect(job.last).toMatchObject({ state: 'resolved', summary, ranks: [1], hint });
+  });
+
+  it('of ranks that wait in different places blames none for a collective that only a few called', () => {
+    const inBarrier = (job: Job, ...few: number[]): Job => {
+      for (const rank of few) {
+        job.hear(rank);
+        const collective = { op: 'barrier', group: 'world', sequence: 7, since: 0 };
+        job.engine.isIn(rank, '1', { step: 50, phase: 'barrier of the end', collective }, second);
+      }
+      return job;
+    };
+    const job = inBarrier(new Job({ hangMs: 10 * second }).train(50), 1);
+    for (const rank of [0, 2, 3]) job.isIn(rank, 'backward');
+    job.wait(12 * second);
+    expect(job.last).toMatchObject({ rule: 'hang', ranks: [1] });
+    expect(job.last.summary).toMatch(
+      /^rank 1 is inside of barrier 7 of group world for 1\d\.\d s; the others wait in another place: ranks 0, 2, 3 are in backward of step 50$/,
+    );
+    const halves = inBarrier(new Job({ hangMs: 10 * second }).train(50), 0, 1);
+    for (const rank of [2, 3]) halves.isIn(rank, 'backward');
+    expect(halves.wait(12 * second).last.ranks).toEqual([]);
+    // Those that load, evaluate or are at different places may well be what it waits for.
+    for (const [first, others] of [
+      ['data', 'data'],
+      ['evaluate', 'evaluate'],
+      ['backward', 'forward'],
+    ] as const) {
+      const late = inBarrier(new Job({ hangMs: 10 * second }).train(50), 1);
+      late.isIn(0, first);
+      for (const rank of [2, 3]) late.isIn(rank, others);
+      expect(late.wait(300 * second).last).toMatchObject({ ranks: [0, 2, 3] });
+    }
+  });
+
   it('of ranks that called different operations names those of the fewest ranks', () => {
     const job = new Job({ hangMs: 10 * second })
       .train(50)
@@ -493,6 +539,19 @@ describe('a rank that was killed', () => {
 });
 
 describe('the end of a job', () => {
+  it('that never comes is a hang of the ranks that still run, long after most of them ended', () => {
+    const job = new Job({ hangMs: 5 * second }).train(50);
+    job.end(0, 2).wait(10 * second);
+    job.end(3).wait(49 * second);
+    expect(job.kinds).toEqual([]);
+    job.wait(3 * second);
+    expect(job.kinds).toEqual(['fired hang']);
+    expect(job.last).toMatchObject({ severity: 'warning', ranks: [1], onsetStep: 50 });
+    expect(job.last.summary).toBe('ranks 0, 2, 3 ended after step 49, and rank 1 still runs, 50.0 s after that');
+    const saving = new Job({ hangMs: 5 * second }).train(50).isIn(1, 'save_checkpoint');
+    expect(saving.end(0, 2, 3).wait(300 * second).kinds).toEqual([]);
+  });
+
   it('blames no rank: ranks that end at different times, and long after one another, raise nothing', () => {
     const job = new Job({ hangMs: 5 * second, rankStoppedMs: 5 * second }).train(50);
     for (const rank of [2, 0, 3, 1]) job.end(rank).wait(40 * second);

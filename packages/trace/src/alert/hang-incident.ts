@@ -25,11 +25,19 @@ import { type Accusation, type CollectiveReports, namedByAll } from './collectiv
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
 
+/** Unix ms. `isRestarted`: since then it has ended no step. */
+interface RankOfHang {
+  readonly ended: boolean;
+  /** NaN: it goes on, or ended at a time that is not known. */
+  readonly endedMs: number;
+  readonly lastMs: number;
+  readonly isRestarted: boolean;
+}
+
 /** The engine's facts for this rule. Times: Unix ms, lengths of steps: ns. */
 export interface HangFacts {
   readonly nowMs: number;
-  /** `isRestarted`: since then it has ended no step. */
-  readonly ranks: ReadonlyMap<number, { readonly ended: boolean; readonly lastMs: number; readonly isRestarted: boolean }>;
+  readonly ranks: ReadonlyMap<number, RankOfHang>;
   /** Ranks that never came. */
   readonly absent: readonly number[];
   /** Ranks that `rank_stopped` reports. */
@@ -190,13 +198,18 @@ export class HangIncident {
     return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * longestMs);
   }
 
-  /** Whether ranks that could continue end no step. Ranks left after others said goodbye at their last step are leaving, too. */
+  /** Whether ranks that could continue end no step. Ranks left after others said goodbye at their last step are leaving, too: these get more time. */
   #isStalled(facts: HangFacts, share: number): boolean {
     const { nowMs, lastStepMs, isWarm, lastStepOf, ranks } = facts;
     const going = goingOf(facts);
     if (going.length === 0 || !isWarm || nowMs - lastStepMs < share * this.#leastMs(facts, undefined)) return false;
     const furthest = Math.max(...going.map(lastStepOf));
-    return ![...ranks].some(([rank, { ended }]) => ended && lastStepOf(rank) >= furthest);
+    const left = [...ranks].filter(([rank, { ended }]) => ended && lastStepOf(rank) >= furthest);
+    // One of them may have more to do at the end than the others, as to save or to send the result.
+    const isSaving = (rank: number): boolean => isOccasionalRole(this.#roles.of(this.#places.phaseOf(rank) ?? ''));
+    if (left.length > 0 && (2 * going.length >= ranks.size || going.some(isSaving))) return false;
+    const leastMs = limits.alertHangAfterEnd * this.#leastMs(facts, undefined);
+    return left.every(([, { endedMs }]) => nowMs - endedMs >= share * leastMs);
   }
 
   /** Whether it was heard after the others had entered, and recently. */
@@ -223,7 +236,7 @@ export class HangIncident {
     return withAccusations({ ...inside, summary: `Flight Recorder: ${inside.summary}` }, accusations, ['flight_recorder']);
   }
 
-  #inside(stuck: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
+  #inside(stuck: StuckCollective, { nowMs, ranks, phases }: HangFacts): Announcement {
     const { group, op, sequence, sinceMs, inside, differing, missing, left, elsewhere = [] } = stuck;
     const name = collectiveText(nameText(op), nameText(group), sequence);
     const others = differing.map(({ rank }) => rank);
@@ -231,8 +244,10 @@ export class HangIncident {
     const called = [...new Set(differing.map((call) => nameText(call.op)))].join(', ');
     const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
     const never = missing.filter((rank) => !ended.includes(rank));
+    const isApart = ended.length + others.length + left.length === 0 && this.#places.areElsewhere(inside, never, phases, this.#roles);
+    const apart = isApart ? [`the others wait in another place: ${this.#places.texts(never, ['is', 'are']).join('; ')}`] : [];
     const who = [
-      ...(never.length > 0 ? [`${ranksText(never)} never entered it`] : []),
+      ...(isApart ? apart : never.length > 0 ? [`${ranksText(never)} never entered it`] : []),
       ...(ended.length > 0 ? [`${ranksText(ended)} ended before it`] : []),
       ...(elsewhere.length > 0 ? [`${ranksText(elsewhere)} ${elsewhere.length === 1 ? 'waits' : 'wait'} in another collective`] : []),
       ...(others.length > 0 ? [`${ranksText(others)} called ${called} instead`] : []),
@@ -240,14 +255,15 @@ export class HangIncident {
       ...(missing.length + elsewhere.length + others.length + left.length === 0 ? ['all ranks are in it'] : []),
     ];
     const verb = alike.length === 1 ? 'is' : 'are';
-    const named = missing.length > 0 ? missing : 2 * others.length < inside.length ? others : [];
+    const few = inside.length < never.length ? inside : never.length < inside.length ? never : [];
+    const named = isApart ? few : missing.length > 0 ? missing : 2 * others.length < inside.length ? others : [];
     return {
       what: `${nameText(group)}-${sequence}`,
       severity: 'critical',
       summary: `${ranksText(alike)} ${verb} inside of ${name} for ${lengthText((nowMs - sinceMs) * 1e6)}; ${who.join('; ')}`,
-      ranks: named.length > 0 ? named : [...inside, ...elsewhere].sort((a, b) => a - b),
+      ranks: named.length > 0 || isApart ? named : [...inside, ...elsewhere].sort((a, b) => a - b),
       onsetAt: isoTime(sinceMs),
-      key: JSON.stringify([group, sequence, inside, never, ended, others]),
+      key: JSON.stringify([group, sequence, inside, never, ended, others, isApart]),
     };
   }
 
@@ -264,6 +280,8 @@ export class HangIncident {
     const late = first < furthest ? others.filter((rank) => lastStepOf(rank) === first) : inStep;
     const behind = restarted.length === 0 ? late : others.length === 0 ? [] : restarted;
     const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
+    const isLeft = ended.length > 0 && ended.every((rank) => lastStepOf(rank) >= furthest);
+    if (isLeft) return this.#leftOver(going, ended, furthest, facts);
     const who = [
       ...(restarted.length > 0 ? [`; ${others.length === 0 ? 'all ranks' : ranksText(restarted)} restarted since then`] : []),
       ...(restarted.length === 0 && behind.length > 0 ? [`; ${ranksText(behind)} did not come as far as the others`] : []),
@@ -278,6 +296,21 @@ export class HangIncident {
       ranks: behind.length > 0 ? behind : working,
       onsetAt: isoTime(lastStepMs),
       key: JSON.stringify([furthest, behind, working, ended, restarted]),
+    };
+  }
+
+  /** The others ended at their last step, and these do not. */
+  #leftOver(going: readonly number[], ended: readonly number[], step: number, { ranks, nowMs }: HangFacts): Announcement {
+    const endedMs = Math.max(...ended.map((rank) => ranks.get(rank)?.endedMs ?? Number.NaN).filter((ms) => !Number.isNaN(ms)));
+    const still = going.length === 1 ? 'still runs' : 'still run';
+    const since = Number.isFinite(endedMs) ? `, ${lengthText((nowMs - endedMs) * 1e6)} after that` : '';
+    return {
+      what: `left-${step}`,
+      severity: alertSeverities.hang.first,
+      summary: `${ranksText(ended)} ended after step ${step}, and ${ranksText(going)} ${still}${since}`,
+      ranks: going,
+      onsetAt: isoTime(Number.isFinite(endedMs) ? endedMs : nowMs),
+      key: JSON.stringify([step, going, ended]),
     };
   }
 
@@ -328,6 +361,8 @@ export class HangIncident {
   #refine(alert: OpenAlert, reported: Announcement, facts: HangFacts): void {
     // A stall is weaker evidence than the collective that is already known.
     if (alert.severity === 'critical' && reported.severity !== 'critical') return;
+    // Ranks that end now were ended because of it, or give up: where they were when it hung is what counts.
+    if ([...facts.ranks.values()].some(({ endedMs }) => endedMs > this.#firedMs)) return;
     const isNew = this.#key !== undefined && this.#key !== reported.key;
     this.#key = reported.key;
     if (!isNew) return;

@@ -17,6 +17,8 @@ export interface RankTrouble {
   readonly before?: number;
   readonly after?: number;
   readonly hint?: AlertHint | null;
+  /** Ranks to name in place of those in it, which are its victims alone. */
+  readonly blamed?: readonly number[];
 }
 
 export interface RankRule {
@@ -44,6 +46,8 @@ export interface Onset {
 interface Incident {
   readonly alert: OpenAlert;
   readonly ranks: Set<number>;
+  /** All that were ever in it. */
+  readonly all: Set<number>;
   readonly raisedMs: number;
   isReported: boolean;
   isChanged: boolean;
@@ -85,6 +89,7 @@ export class RankIncidents {
     const joined = this.#open.find(({ alert }) => alert.id === id) ?? (joins ? last : undefined);
     if (joined !== undefined) {
       joined.ranks.add(rank);
+      joined.all.add(rank);
       joined.isChanged = true;
       return;
     }
@@ -106,7 +111,13 @@ export class RankIncidents {
       ranks: [],
       hint: null,
     };
-    this.#open.push({ alert, ranks: new Set([rank]), raisedMs: nowMs, isReported: false, isChanged: false, resolution: '' });
+    const ranks = new Set([rank]);
+    this.#open.push({ alert, ranks, all: new Set(ranks), raisedMs: nowMs, isReported: false, isChanged: false, resolution: '' });
+  }
+
+  /** More is known of why ranks are in trouble: the open incidents are described anew. */
+  reconsider(): void {
+    for (const incident of this.#open) incident.isChanged = true;
   }
 
   /** Clears the rank; the incident ends when all its ranks are clear. */
@@ -133,10 +144,11 @@ export class RankIncidents {
       incident.isReported = true;
       incident.isChanged = false;
       const inOrder = [...ranks].sort((a, b) => a - b);
-      const all = [...new Set([...alert.ranks, ...inOrder])].sort((a, b) => a - b);
-      alert.ranks = all;
+      const all = [...incident.all].sort((a, b) => a - b);
+      const { summary, before, after, hint, blamed = all } = this.#rule.describe(inOrder, all);
+      if (isReported && summary === alert.summary && `${blamed}` === `${alert.ranks}`) continue;
+      alert.ranks = [...blamed];
       alert.series = all.length === 1 ? { kind: 'rank', rank: all[0] as number } : { kind: 'cluster' };
-      const { summary, before, after, hint } = this.#rule.describe(inOrder, all);
       alert.summary = summary;
       alert.hint = hint ?? null;
       alert.before = before ?? null;
@@ -154,7 +166,8 @@ export class RankIncidents {
 
   restore(states: readonly RankIncidentState[]): void {
     this.#open = states.map(({ alert, ranks, raisedMs }) => {
-      return { alert: { ...alert }, ranks: new Set(ranks), raisedMs, isReported: true, isChanged: false, resolution: '' };
+      const all = new Set([...alert.ranks, ...ranks]);
+      return { alert: { ...alert }, ranks: new Set(ranks), all, raisedMs, isReported: true, isChanged: false, resolution: '' };
     });
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Running } from '@ranktrace/protocol';
 import type { PhaseRoles } from '../steps/phase-role.ts';
-import { placesTexts, ranksBehind, ranksWorking } from '../steps/step-places.ts';
+import { areElsewhere, placesTexts, ranksBehind, ranksWorking } from '../steps/step-places.ts';
 import type { AlertHint } from './alert-change.ts';
 
 export class RankPlaces {
@@ -39,6 +39,11 @@ export class RankPlaces {
   /** See `ranksWorking`. */
   working(ranks: readonly number[], roles: Pick<PhaseRoles, 'of'>): number[] {
     return ranksWorking(this.#places, ranks, roles);
+  }
+
+  /** See `areElsewhere`. */
+  areElsewhere(inside: readonly number[], missing: readonly number[], phases: readonly string[], roles: Pick<PhaseRoles, 'of'>): boolean {
+    return areElsewhere(this.#places, inside, missing, phases, roles);
   }
 
   /** Blame for a stop: `ranks`, in the phase of the least advanced one. Null if nothing is known. */

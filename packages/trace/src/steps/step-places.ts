@@ -5,7 +5,7 @@
 //   rank 1           ▲ after data: between it and the next one
 //   rank 2     ▲ neither: before the step's first phase
 
-import { isWaitingRole } from '@ranktrace/protocol';
+import { isOccasionalRole, isWaitingRole } from '@ranktrace/protocol';
 import { ranksText } from '../model/ranks-text.ts';
 import { displayText } from '../model/shown-name.ts';
 import type { PhaseRoles } from './phase-role.ts';
@@ -40,22 +40,52 @@ export function placesTexts(places: Places, ranks: Iterable<number>, verbs: read
 }
 
 /**
- * The ranks that did not come as far as the others within a step, by the order of its phases: they wait for nobody, are less than half, and all places
+ * The ranks that did not come as far as the others within a step, by the order of its phases: they wait for nobody, are few (`isFew`), and all places
  * are known. `phases`: those of a step in order; stages of a pipeline have other ones each.
  */
 export function ranksBehind(places: Places, ranks: readonly number[], phases: readonly string[], roles: Pick<PhaseRoles, 'of'>): number[] {
   const all = ranks.map((rank) => ({ rank, at: placeIn(places.get(rank), phases) }));
   const first = Math.min(...all.map(({ at }) => at));
   const behind = all.flatMap(({ rank, at }) => (at === first ? [rank] : []));
-  const isKnown = Number.isFinite(first) && 2 * behind.length < ranks.length;
+  const isKnown = Number.isFinite(first) && isFew(behind.length, ranks.length);
   return isKnown && !behind.some((rank) => waits(places.get(rank), roles)) ? behind : [];
 }
 
-/** The ranks that are in no phase of waiting, where all others are in one: they are less than half, and all places are known. */
+/** The ranks that are in no phase of waiting, where all others are in one: they are few (`isFew`), and all places are known. */
 export function ranksWorking(places: Places, ranks: readonly number[], roles: Pick<PhaseRoles, 'of'>): number[] {
   const working = ranks.filter((rank) => !waits(places.get(rank), roles));
-  return ranks.every((rank) => places.has(rank)) && 2 * working.length < ranks.length ? working : [];
+  return ranks.every((rank) => places.has(rank)) && isFew(working.length, ranks.length) ? working : [];
 }
+
+/**
+ * Whether ranks that never entered a collective are not to blame for that, since those inside of it left the usual order: these are in no phase that steps
+ * have, or in an earlier one, while the others are all in one usual phase of work, of the same step or of a later one.
+ */
+export function areElsewhere(
+  places: Places,
+  inside: readonly number[],
+  missing: readonly number[],
+  phases: readonly string[],
+  roles: Pick<PhaseRoles, 'of'>,
+): boolean {
+  const [first] = missing.map((rank) => places.get(rank));
+  const { phase, step } = first ?? {};
+  if (step === undefined || phase === undefined || !phases.includes(phase)) return false;
+  const role = roles.of(phase);
+  if (role === 'data' || isOccasionalRole(role)) return false;
+  const at = placeIn(first, phases);
+  return (
+    missing.every((rank) => places.get(rank)?.step === step && places.get(rank)?.phase === phase) &&
+    inside.every((rank) => {
+      const place = places.get(rank);
+      const isUsual = place?.phase === undefined || phases.includes(place.phase);
+      return place !== undefined && (isUsual ? placeIn(place, phases) < at : place.step <= step);
+    })
+  );
+}
+
+/** Less than half, or one of two: most ranks of a job are not wrong at once. */
+const isFew = (count: number, of: number): boolean => 2 * count < of || (count === 1 && of === 2);
 
 const waits = (place: StepPlace | undefined, roles: Pick<PhaseRoles, 'of'>): boolean => isWaitingRole(roles.of(place?.phase ?? ''));
 
