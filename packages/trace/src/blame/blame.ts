@@ -20,7 +20,7 @@ import { breakdownOf, type RankBreakdown } from './breakdown.ts';
 import { cpuWaitOf } from './cpu-wait.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
-import { loaderDoubt, withLoaderQueues } from './loader-queues.ts';
+import { areLoadersSlow, loaderDoubt, withLoaderQueues } from './loader-queues.ts';
 import { clockShareOf, networkOf } from './network.ts';
 import { type Excess, OwnWork } from './own-work.ts';
 import { Replay } from './replay.ts';
@@ -197,7 +197,7 @@ export function* judgeWindow(recorded: BlameWindow, context: BlameContext = {}):
     replay,
     mended,
     mendedStep,
-    { withoutData, withoutCopies, loadsAhead: window !== recorded },
+    { withoutData, withoutCopies, loadsAhead: areLoadersSlow(window) },
     step,
     uncertainty,
   );

@@ -20,13 +20,29 @@ interface Job {
   readonly compute?: (rank: number) => number;
   /** Ranks state it; default nothing. */
   readonly workers?: number | string;
+  /** Workers that make batches by turns, each in its own time; default 1. */
+  readonly turns?: number;
+  /** ms that a rank takes to get a batch that is there. */
+  readonly handing?: Job['batch'];
   readonly basis?: 'phases' | 'pieces';
   /** Batches of a step. */
   readonly fetches?: number;
 }
 
 /** Blame of a job whose ranks wait for each other at the end of each step. `basis`: lengths of phases alone, or spans and collectives, too. */
-function blameOf({ seed, ranks, steps = 200, batch, stock, compute = () => 6, basis = 'phases', fetches = 1, workers }: Job): RunBlame {
+function blameOf({
+  seed,
+  ranks,
+  steps = 200,
+  batch,
+  stock,
+  compute = () => 6,
+  basis = 'phases',
+  fetches = 1,
+  workers,
+  turns = 1,
+  handing = () => 0,
+}: Job): RunBlame {
   const random = new Random(seed, 'loaders');
   const sink = new RunBlameSink();
   const metadata = new Map(workers === undefined ? [] : [[loaderWorkersKey, `${workers}`]]);
@@ -47,8 +63,8 @@ function blameOf({ seed, ranks, steps = 200, batch, stock, compute = () => 6, ba
         const from = clocks[rank] as number;
         const [done, took] = [loaded[rank] as number[], taken[rank] as number[]];
         const length = batch(rank, step, random);
-        const there = stock === 0 ? from + length : Math.max(done.at(-1) ?? 0, took[took.length - stock] ?? 0) + length;
-        const until = Math.max(from, there);
+        const there = stock === 0 ? from + length : Math.max(done.at(-turns) ?? 0, took[took.length - stock] ?? 0) + length;
+        const until = Math.max(from, there) + handing(rank, step, random);
         done.push(there);
         took.push(until);
         const end = until + compute(rank) * (1 + 0.1 * random.normal(0, 1));
@@ -125,6 +141,36 @@ describe('loaders that work ahead', () => {
     expect(findings.find(({ kind }) => kind === 'straggler')).toMatchObject({ ranks: [1], phase: 'data' });
     expect(findings.find(({ kind }) => kind === 'data_loading')?.steps.last).toBeLessThan(400);
   });
+});
+
+describe('workers of a loader that take turns', () => {
+  it.each(someSeeds(Array.from({ length: 12 }, (_, seed) => seed)))('name the rank of which alone they are slow (seed %i)', (seed) => {
+    const [ranks, workers, basis] = [2 + (seed % 3), 2 + (seed % 4), seed % 2 === 0 ? 'phases' : 'pieces'] as const;
+    const batch: Job['batch'] = (rank, step, random) => noisy(rank === 1 ? workers * 40 : 1, 0.02)(rank, step, random);
+    const about = { seed, ranks, workers, turns: workers, stock: 2 * workers, steps: 80, basis, compute: () => 3, handing: noisy(1, 0.3) };
+    const blame = blameOf({ ...about, batch });
+    expect(blame.verdict).toBe('straggler');
+    const named = blame.findings.filter(({ ranks: of }) => of.includes(1));
+    expect(named[0]).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'data' });
+    // Of 40 ms for each batch, the loop hides 5. Where several are ready at once, some steps may be that much longer that they are a finding of their own.
+    expect(Math.abs(named.reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0) - 35)).toBeLessThan(4);
+    const others = blame.findings.filter(({ ranks: of }) => !of.includes(1));
+    expect(Math.max(0, ...others.map(({ costMsPerStep }) => costMsPerStep))).toBeLessThan(2);
+  });
+
+  it.each(someSeeds(Array.from({ length: 12 }, (_, seed) => seed)))('name none where all are as slow (seed %i)', (seed) => {
+    const [ranks, workers, basis] = [2 + (seed % 4), 2 + (seed % 3), seed % 2 === 0 ? 'phases' : 'pieces'] as const;
+    const about = { seed, ranks, workers, turns: workers, stock: 2 * workers, basis, handing: noisy(1, 0.3) };
+    const blame = blameOf({ ...about, batch: noisy(30 * workers) });
+    expect(blame.verdict).toBe('data_loading');
+    expect(blame.findings.map(({ kind }) => kind)).not.toContain('straggler');
+  });
+});
+
+it.each(someSeeds([1, 2, 3, 4]))('a rank that only fetches its batches is no slow loader, however short the steps (seed %i)', (seed) => {
+  const batch: Job['batch'] = (rank, step, random) => noisy(rank === 1 ? 9 : 1)(rank, step, random);
+  const { verdict, findings } = blameOf({ seed, ranks: 2 + seed, stock: 2, workers: 1, batch, compute: () => 1, handing: noisy(1.2) });
+  expect([verdict, findings[0]?.ranks]).toEqual(['straggler', [1]]);
 });
 
 describe('a loop that loads by itself', () => {

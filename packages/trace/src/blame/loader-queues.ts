@@ -8,10 +8,17 @@
 // Rank 0 seems to be slow in `data`, but to mend that gains nothing: then the others wait for loader 1. While a rank waits for each batch, its loader's own
 // time shows: from one batch that it waited for to the next. A rank's waiting for the others so counts as waiting for its own loader, up to what that takes.
 //
+// Workers of one loader make batches by turns, each its own one after the other. So a worker's time is from one of its batches to its next one, and where
+// several are ready at once, a rank waits for the first of them for all. Each step then counts as waiting for its share.
+//
+//   worker a   ───batch 0───│───batch 2───│
+//   worker b   ───batch 1────│───batch 3───│
+//   rank       wait─────────│││ wait──────│││          it waits for 0 and 2, and 1 and 3 are there
+//
 // Clients state that loaders work ahead, or it shows in the waits: the longer a rank was busy since its last batch, the shorter it waits for the next one. Where
 // the loop itself loads, the two have nothing to do with each other.
 
-import { deviation, median } from '../model/robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameRank, BlameStep, BlameWindow, Piece, RankStep } from './blame-window.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
 
@@ -19,6 +26,8 @@ import type { RawRanks, RawStep } from './raw-steps.ts';
 export interface LoaderTime {
   readonly length: number;
   readonly error: number;
+  /** Steps in which each of its workers makes a batch. */
+  readonly turns: number;
 }
 
 /** By process index; of a rank that hardly waited for batches it is not known. */
@@ -28,6 +37,10 @@ export type LoaderTimes = ReadonlyMap<number, LoaderTime>;
 const waitedShareMin = 0.1;
 /** A rank whose batches are in time waits for them no longer than this share of its steps. */
 const waitedOfAllMin = 0.01;
+/** … and for this share of the mean wait of the rank that waits longest: on a busy host a rank waits now and then for a batch that is there. */
+const waitedOfMostMin = 0.2;
+/** To get a batch that is there takes at most this share of the mean wait of the rank that waits longest. */
+const readyShareMax = 0.2;
 /** ms less to wait for the next batch per ms that the rank was busy: 1 where loaders work ahead, 0 where the loop loads; and that less its errors. */
 const aheadMin = 0.3;
 const aheadSureMin = 0.1;
@@ -45,7 +58,7 @@ const fasterSpreadsMin = 4;
 const rememberedSteps = 1024;
 /** Loaders take as long as before up to this share. */
 const sameShareMax = 0.02;
-/** Batches waited for one after the other, of all ranks, and of one. */
+/** Batches waited for one after the other, of all ranks, and of each worker of one rank. */
 const fetchesMin = 16;
 const fetchesOfRankMin = 5;
 
@@ -62,16 +75,21 @@ export class LoaderQueues {
 
   /**
    * Undefined where loaders do not work ahead, or no rank waits for them. `raw`: steps in order. `phases`: those that get batches. `isAhead`: whether
-   * loaders work ahead, if that was recorded.
+   * loaders work ahead, if that was recorded. `workersOf`: a rank's workers, that make batches by turns, by process index.
    */
-  times(raw: readonly RawRanks[], phases: readonly string[], isAhead: boolean | undefined): LoaderTimes | undefined {
+  times(
+    raw: readonly RawRanks[],
+    phases: readonly string[],
+    isAhead: boolean | undefined,
+    workersOf: (index: number) => number = () => 1,
+  ): LoaderTimes | undefined {
     const ranks = isAhead === false || phases.length === 0 ? [] : waitingRanks(raw, phases);
-    const all = new Map(ranks.map((index) => [index, waitsOf(raw, index, phases)] as const));
+    const all = new Map(ranks.map((rank) => [rank.index, waitsOf(raw, rank, phases, Math.max(1, workersOf(rank.index)))] as const));
     const longest = Math.max(0, ...[...all.values()].map(({ fetches }) => median(fetches.map(([, , next]) => next))));
     const byRank = new Map<number, Waits>();
     for (const [index, waits] of all) {
       if (isFaster(waits, longest)) this.#known.delete(index);
-      else if (waits.fetches.length >= fetchesOfRankMin) byRank.set(index, waits);
+      else if (waits.fetches.length >= fetchesOfRankMin * waits.workers) byRank.set(index, waits);
     }
     if (byRank.size === 0) return undefined;
     this.#workAhead ||= isAhead ?? workAhead([...byRank.values()].map(({ fetches }) => fetches));
@@ -89,8 +107,9 @@ export class LoaderQueues {
 }
 
 interface Waits {
-  /** Batches that a rank waited for, each with the next one, if it waited for that, too. */
+  /** Batches that a rank waited for, each with the next one of the same worker, if it waited for that, too. */
   readonly fetches: readonly Fetch[];
+  readonly workers: number;
   /** Batches of one step. */
   readonly perStep: number;
   /** Batches at the end that were there in time, and the last wait before them, ns. */
@@ -99,56 +118,89 @@ interface Waits {
 }
 
 /** Whether a rank waits no longer, from one batch to the next: what its loader took before says nothing. `longest`: what the rank waits that waits longest. */
-function isFaster({ fetches, free, lastWait }: Waits, longest: number): boolean {
-  if (free < freeMin || fetches.length === 0) return false;
+function isFaster({ fetches, workers, free, lastWait }: Waits, longest: number): boolean {
+  if (free < freeMin * workers || fetches.length === 0) return false;
   return lastWait >= Math.max(lastWaitMin * longest, fasterSpreadsMin * deviation(fetches.map(([, busy, next]) => busy + next)));
 }
 
-/** Ranks that wait for batches at all: of a thousand ranks, nearly all may have theirs in time. */
-function waitingRanks(raw: readonly RawRanks[], phases: readonly string[]): number[] {
-  const sums = new Map<number, { waited: number; length: number }>();
-  for (const { ranks } of raw) {
-    for (const [index, step] of ranks) {
-      const sum = sums.get(index) ?? { waited: 0, length: 0 };
-      sums.set(index, sum);
-      sum.length += step.length;
-      for (const phase of phases) sum.waited += step.phases?.get(phase) ?? 0;
-    }
-  }
-  return [...sums].flatMap(([index, { waited, length }]) => (waited > waitedOfAllMin * length ? [index] : []));
+/** A rank that waits, and how long it takes to get a batch that is there, ns. */
+interface WaitingRank {
+  readonly index: number;
+  readonly ready: number;
+  /** A shorter wait beyond that tells nothing of its loader, ns. */
+  readonly least: number;
 }
 
-function waitsOf(raw: readonly RawRanks[], index: number, phases: readonly string[]): Waits {
+/**
+ * Ranks that wait for batches at all: of a thousand ranks, nearly all may have theirs in time. To get a batch that is there takes its time, too: that of the
+ * shorter waits of the rank that waits least.
+ */
+function waitingRanks(raw: readonly RawRanks[], phases: readonly string[]): WaitingRank[] {
+  const sums = new Map<number, { readonly waits: number[]; length: number }>();
+  for (const { ranks } of raw) {
+    for (const [index, step] of ranks) {
+      const sum = sums.get(index) ?? { waits: [], length: 0 };
+      sums.set(index, sum);
+      sum.length += step.length;
+      for (const { from, until } of placesOf(step, phases)) sum.waits.push(until - from);
+    }
+  }
+  const all = [...sums].filter(([, { waits }]) => waits.length > 0);
+  const quick = Math.min(...all.map(([, { waits }]) => quarterOf(waits)));
+  // Where all wait for about as long each time, none has its batches in time.
+  const ready = quick <= readyShareMax * Math.max(...all.map(([, { waits }]) => mean(waits))) ? quick : 0;
+  const beyond = (waits: readonly number[]): number => waits.reduce((sum, wait) => sum + Math.max(0, wait - ready), 0);
+  const least = waitedOfMostMin * Math.max(0, ...all.map(([, { waits }]) => beyond(waits) / waits.length));
+  return all.flatMap(([index, { waits, length }]) => (beyond(waits) > waitedOfAllMin * length ? [{ index, ready, least }] : []));
+}
+
+const quarterOf = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 2] ?? 0;
+
+/** `workers`: batches come from as many by turns, and each makes its own one after the other. */
+function waitsOf(
+  raw: readonly RawRanks[],
+  { index, ready, least: shortest }: WaitingRank,
+  phases: readonly string[],
+  workers: number,
+): Waits {
   const fetches: Fetch[] = [];
-  let [steps, batches, free, lastWait] = [0, 0, 0, 0];
-  let before: { readonly step: number; readonly wait: number; busy: number } | undefined;
+  let [steps, batches, free, lastWait, lastStep] = [0, 0, 0, 0, 0];
+  /** The last batches, in consecutive steps: waits, and when they had come, ns since some time. */
+  let last: { readonly wait: number; readonly at: number }[] = [];
+  let [clock, at] = [0, 0];
   for (const { step, ranks } of raw) {
     const of = ranks.get(index);
     const waits = of === undefined ? [] : placesOf(of, phases);
-    if (of === undefined || waits.length === 0 || (before !== undefined && step > before.step + 1)) before = undefined;
+    if (of === undefined || waits.length === 0 || step > lastStep + 1) last = [];
     if (of === undefined || waits.length === 0) continue;
     steps++;
     batches += waits.length;
-    let at = of.start - of.gap;
+    lastStep = step;
+    at = of.start - of.gap;
     for (const { from, until } of waits) {
+      clock += until - at;
+      const wait = until - from;
+      const before = last.at(-workers);
       if (before !== undefined) {
-        const [busy, next] = [before.busy + from - at, until - from];
-        const least = waitedShareMin * (busy + next);
-        if (before.wait >= least && next >= least) fetches.push([before.wait, busy, next]);
-        [free, lastWait] = next < least ? [free + 1, lastWait] : [0, next];
+        const busy = clock - before.at - wait;
+        const least = Math.max(shortest, (waitedShareMin * (busy + wait)) / workers);
+        if (before.wait - ready >= least && wait - ready >= least) fetches.push([before.wait, busy, wait]);
+        [free, lastWait] = wait - ready < least ? [free + 1, lastWait] : [0, wait];
       }
-      before = { step, wait: until - from, busy: 0 };
+      last.push({ wait, at: clock });
+      if (last.length > workers) last.shift();
       at = until;
     }
-    if (before !== undefined) before.busy = of.start + of.length - at;
+    clock += of.start + of.length - at;
   }
-  return { fetches: withoutLong(fetches), perStep: batches / Math.max(1, steps), free, lastWait };
+  return { fetches: withoutLong(fetches), workers, perStep: batches / Math.max(1, steps), free, lastWait };
 }
 
-function timeOf({ fetches, perStep }: Waits): LoaderTime {
+function timeOf({ fetches, workers, perStep: ofStep }: Waits): LoaderTime {
   const lengths = fetches.map(([, busy, next]) => busy + next);
   const error = (1.2533 * deviation(lengths)) / Math.sqrt(lengths.length);
-  return { length: perStep * median(lengths), error: perStep * error };
+  const perStep = ofStep / workers;
+  return { length: perStep * median(lengths), error: perStep * error, turns: Math.ceil(workers / ofStep) };
 }
 
 const slowestOf = (times: readonly LoaderTime[]): LoaderTime => times.reduce((most, time) => (time.length > most.length ? time : most));
@@ -200,11 +252,19 @@ function workAhead(ranks: readonly (readonly Fetch[])[]): boolean {
   return -byBusy >= aheadMin && -byBusy - errorsMin * error >= aheadSureMin;
 }
 
-/** The window with waiting for late ranks as waiting for the own loader, as far as that is as slow; the same window where loaders do not work ahead. */
-export function withLoaderQueues(window: BlameWindow): BlameWindow {
+/** Whether loaders of several ranks are slower than the loop. */
+export const areLoadersSlow = ({ loaders = [] }: BlameWindow): boolean => loaders.filter((time) => time !== undefined).length > 1;
+
+/**
+ * The window with waiting for late ranks as waiting for the own loader, as far as that is as slow, and with waits for batches of workers that take turns evenly
+ * in their steps; the same window where loaders do not work ahead.
+ */
+export const withLoaderQueues = (window: BlameWindow): BlameWindow => withTurns(withOwnWaits(window));
+
+function withOwnWaits(window: BlameWindow): BlameWindow {
   const { loaders = [] } = window;
+  if (!areLoadersSlow(window)) return window;
   const known = loaders.filter((time) => time !== undefined);
-  if (known.length < 2) return window;
   const slowest = slowestOf(known);
   // As slow as the slowest, if noise may be all that sets them apart.
   const faster = loaders.map((time) => {
@@ -221,6 +281,38 @@ export function withLoaderQueues(window: BlameWindow): BlameWindow {
     return { ...step, ranks };
   });
   return { ...window, steps };
+}
+
+/** Waits for batches of workers that take turns, evenly in the steps of each turn. */
+function withTurns(window: BlameWindow): BlameWindow {
+  const { loaders = [] } = window;
+  if (!loaders.some((time) => time !== undefined && time.turns > 1)) return window;
+  const isData = window.roles.map((role) => role === 'data');
+  const steps = window.steps.map((step) => ({ ...step, ranks: [...step.ranks] }));
+  for (const [rank, { turns } = { turns: 1 }] of loaders.entries()) {
+    for (let from = 0; turns > 1 && from < steps.length; ) {
+      let until = from + 1;
+      const end = (steps[from] as BlameStep).step + turns;
+      while (until < steps.length && (steps[until] as BlameStep).step < end) until++;
+      const turn = steps.slice(from, until);
+      const waited = turn.map(({ ranks }) => dataOf(ranks[rank] as RankStep, isData));
+      for (const [at, { ranks }] of turn.entries()) {
+        ranks[rank] = withData(ranks[rank] as RankStep, waited[at] as number, Math.round(mean(waited)), isData);
+      }
+      from = until;
+    }
+  }
+  return { ...window, steps };
+}
+
+/** The step with `length` ns in data instead of `before`. */
+function withData(step: RankStep, before: number, length: number, isData: readonly boolean[]): RankStep {
+  if (before === length) return step;
+  if (before === 0) return { ...step, pieces: [{ kind: 'own', phase: isData.indexOf(true), length }, ...step.pieces] };
+  const pieces = step.pieces.map((piece): Piece => {
+    return piece.kind === 'own' && isData[piece.phase] === true ? { ...piece, length: piece.length * (length / before) } : piece;
+  });
+  return { ...step, pieces };
 }
 
 function dataOf({ pieces }: RankStep, isData: readonly boolean[]): number {

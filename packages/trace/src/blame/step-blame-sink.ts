@@ -394,8 +394,8 @@ export class StepBlameSink implements TraceSink {
 
   /** Whether loaders work ahead of the loop; undefined: nothing states it. */
   get #loadAhead(): boolean | undefined {
-    const told = [...this.#processes.values()].flatMap(({ about }) => /^\d{1,9}$/.exec(about.metadata.get(loaderWorkersKey) ?? '') ?? []);
-    if (told.length > 0) return told.some((workers) => Number(workers) > 0);
+    const told = [...this.#processes.values()].flatMap(({ about }) => loaderWorkersOf(about) ?? []);
+    if (told.length > 0) return told.some((workers) => workers > 0);
     // PyTorch's profiler names spans by the loader's class.
     const names = [...this.#phases.names];
     if (names.some((name) => name.includes('_MultiProcessingDataLoaderIter'))) return true;
@@ -409,7 +409,8 @@ export class StepBlameSink implements TraceSink {
     if (this.#loaders?.range !== range) {
       const raw = held.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
       const phases = [...this.#phases.names].filter((phase) => this.#roles?.of(phase) === 'data');
-      this.#loaders = { range, times: this.#queues.times(raw, phases, this.#loadAhead) };
+      const workersOf = (index: number): number => loaderWorkersOf(this.#processes.get(index)?.about) ?? 1;
+      this.#loaders = { range, times: this.#queues.times(raw, phases, this.#loadAhead, workersOf) };
     }
     return this.#loaders.times;
   }
@@ -480,4 +481,10 @@ function withinStep(phases: ReadonlyMap<string, number>, length: number): Readon
   let sum = 0;
   for (const phase of phases.values()) sum += phase;
   return sum <= length ? new Map(phases) : new Map([...phases].map(([name, phase]) => [name, (phase * length) / sum]));
+}
+
+/** Processes in which a rank's loaders work ahead; 0: none do. Undefined where it is not stated. */
+function loaderWorkersOf(process: TraceProcess | undefined): number | undefined {
+  const [told] = /^\d{1,9}$/.exec(process?.metadata.get(loaderWorkersKey) ?? '') ?? [];
+  return told === undefined ? undefined : Number(told);
 }
