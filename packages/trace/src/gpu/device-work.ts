@@ -17,6 +17,7 @@ import { type DeviceSteps, limits as wire } from '@ranktrace/protocol';
 import { ColumnTable } from '../model/column-table.ts';
 import { finish } from '../model/finish.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
+import { windowsOf } from '../steps/device-windows.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { Intervals } from './intervals.ts';
 import { classOf, kindOf } from './kernel-class.ts';
@@ -125,6 +126,8 @@ export interface RankWorkOptions {
   readonly coverage?: StepCoverage;
   /** For `some`: the stretches of steps that the rank says it sent whole. */
   readonly whole?: DeviceSteps | undefined;
+  /** Of a part of the steps: until then, its devices worked on earlier ones. */
+  readonly busyBefore?: number | undefined;
 }
 
 export class RankWork {
@@ -144,17 +147,23 @@ export class RankWork {
   readonly htaCompatible: boolean;
   /** ns on the axis of the recording's own file at time 0 of the trace. */
   readonly origin: bigint;
+  /** Of a part of the steps: until then, its devices worked on earlier ones, ns. */
+  readonly busyBefore: number;
   #links: Links | undefined;
   #phases: readonly PhaseSpan[] | undefined;
   #windows: readonly WorkStep[] | undefined;
   readonly #unions = new Map<string, Intervals>();
 
-  constructor(names: WorkNames, { htaCompatible = false, origin = 0n, coverage = 'all', whole }: RankWorkOptions = {}) {
+  constructor(
+    names: WorkNames,
+    { htaCompatible = false, origin = 0n, coverage = 'all', whole, busyBefore = Number.NEGATIVE_INFINITY }: RankWorkOptions = {},
+  ) {
     this.names = names;
     this.htaCompatible = htaCompatible;
     this.origin = origin;
     this.coverage = coverage;
     this.#whole = whole;
+    this.busyBefore = busyBefore;
   }
 
   get links(): Links {
@@ -380,17 +389,12 @@ function stepWindows(work: RankWork): readonly WorkStep[] {
     lasts[of] = Math.max(lasts[of] as number, end[row] as number);
   }
   // Work of an earlier step, launched before the recording, may still run when the first step begins.
-  let before = (steps[0] as WorkStep).start;
+  let before = Math.max((steps[0] as WorkStep).start, work.busyBefore);
   for (let row = 0; row < work.work.length; row++) {
     if ((step[row] as number) >= 0 || kind[row] === kindOf.sync) continue;
     if ((end[row] as number) <= (firsts[0] as number) && Number.isFinite(firsts[0])) before = Math.max(before, end[row] as number);
   }
-  return steps.map(({ number, start, end }, index) => {
-    const from = Math.max(before, start);
-    const until = Math.max(from, end, lasts[index] as number);
-    before = until;
-    return { number, start: from, end: until };
-  });
+  return windowsOf(steps, lasts, before);
 }
 
 /** -1 for none. */

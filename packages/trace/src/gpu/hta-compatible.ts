@@ -15,7 +15,7 @@ import { classOf, kindOf, transferKind } from './kernel-class.ts';
 /** The work as HTA sees it. */
 export function htaWork(work: RankWork): RankWork {
   const round = new HtaTimes(work);
-  const seen = new RankWork(work.names, { htaCompatible: true, origin: work.origin });
+  const seen = new RankWork(work.names, { htaCompatible: true, origin: work.origin, busyBefore: work.busyBefore });
   seen.streams.push(...work.streams);
   seen.steps = work.steps.map(({ number, start, end }) => ({ number, start: round.start(start), end: round.end(start, end) }));
   const limit = seen.steps.length > 1 ? Math.max(...seen.steps.map(({ start }) => start)) : Number.POSITIVE_INFINITY;

@@ -8,12 +8,13 @@
 //
 // Invariant: an event costs no object: its fields go into columns, its texts become numbers.
 
-import { deviceStepsKey, isBeside, readDeviceSteps } from '@ranktrace/protocol';
+import { deviceStepsKey, readDeviceSteps } from '@ranktrace/protocol';
+import { besideOwners } from '../model/beside-owners.ts';
 import { argumentOf } from '../model/event-arguments.ts';
 import { runtimeCategories } from '../model/kineto-categories.ts';
 import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
+import { isOfFile } from '../model/of-file.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
-import { isOfFile } from '../torch/kineto-source.ts';
 import { hostKind, RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { kindOf, kindOfCategory, workClass } from './kernel-class.ts';
@@ -68,14 +69,16 @@ export class WorkRecord {
   #workRows = 0;
   #hostRows = 0;
   #epoch = 0n;
+  #busyBefore: TraceHeader['busyBefore'];
   /** By index of a process that an agent recorded beside the rank's own: that one. */
   #owners: ReadonlyMap<number, TraceProcess> = new Map();
   /** Indices of the processes that are known to have no device, beside them neither. */
   #withoutDevices: ReadonlySet<number> = new Set();
 
-  begin({ unixEpoch = 0n, processes }: TraceHeader): void {
+  begin({ unixEpoch = 0n, processes, busyBefore }: TraceHeader): void {
     this.#epoch = unixEpoch;
-    this.#owners = ownersOf(processes);
+    this.#busyBefore = busyBefore;
+    this.#owners = besideOwners(processes);
     const without = new Set(processes.filter(({ hasDevices }) => hasDevices === false).map(({ index }) => index));
     for (const process of processes) if (process.hasDevices !== false) without.delete(this.#ownerOf(process).index);
     this.#withoutDevices = without;
@@ -119,6 +122,7 @@ export class WorkRecord {
           origin: this.#epoch - baseOf(process),
           coverage: isOfFile(process) ? 'all' : 'some',
           whole: readDeviceSteps(process.metadata.get(deviceStepsKey) ?? ''),
+          busyBefore: this.#busyBefore?.get(process.index),
         }),
         threads: new Map(),
         streams: new Map(),
@@ -244,26 +248,6 @@ export class WorkRecord {
     columns.waitsOn[row] = isCollective ? 0 : numberOf(event, 'wait_on_stream');
     return row + 1;
   }
-}
-
-/** The rank's own process of what was recorded beside it: by its id, or where a container has ids of its own, the only one of the rank on that host. */
-function ownersOf(processes: readonly TraceProcess[]): ReadonlyMap<number, TraceProcess> {
-  const placeOf = ({ rank, host }: TraceProcess): string => `${rank} ${host}`;
-  const byPlace = new Map<string, TraceProcess[]>();
-  for (const process of processes) {
-    if (isBeside(process.incarnation)) continue;
-    const own = byPlace.get(placeOf(process));
-    if (own === undefined) byPlace.set(placeOf(process), [process]);
-    else own.push(process);
-  }
-  const owners = new Map<number, TraceProcess>();
-  for (const beside of processes) {
-    if (!isBeside(beside.incarnation)) continue;
-    const own = byPlace.get(placeOf(beside)) ?? [];
-    const owner = own.find(({ pid }) => pid === beside.pid) ?? (own.length === 1 ? own[0] : undefined);
-    if (owner !== undefined) owners.set(beside.index, owner);
-  }
-  return owners;
 }
 
 /** Unix time in ns that a file of torch.profiler counts its times from. */

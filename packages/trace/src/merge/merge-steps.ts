@@ -10,8 +10,9 @@
 import { deviceStepsKey, isBefore, type RankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
-import { deviceCategories, runtimeCategories } from '../model/kineto-categories.ts';
-import { limits } from '../model/limits.ts';
+import { argumentOf } from '../model/event-arguments.ts';
+import { isDeviceKind } from '../model/lanes.ts';
+import { LaunchTimes } from '../model/launch-times.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type MergeProgress, RunAlignment } from './align-run.ts';
 import { mergeAligned } from './merge-run.ts';
@@ -53,17 +54,13 @@ interface TraceWindow {
   readonly until: TraceTime;
 }
 
-const calls: ReadonlySet<string> = new Set(runtimeCategories);
-const devices: ReadonlySet<string> = new Set(deviceCategories);
-
 /** Passes on the events in the windows of their process, and their lanes. */
 class StepsSink implements TraceSink {
   readonly #sink: TraceSink;
   readonly #windows: readonly (readonly TraceWindow[])[];
   readonly #lanes = new Set<TraceLane>();
   readonly #sources: readonly StepsSource[];
-  /** By process: begins of calls by their correlation. */
-  readonly #calls: (Map<string | number, TraceTime> | undefined)[] = [];
+  readonly #launches = new LaunchTimes();
 
   /** `windows`, `sources`: by process, in the order of `TraceHeader.processes`. */
   constructor(sink: TraceSink, windows: readonly (readonly TraceWindow[])[], sources: readonly StepsSource[]) {
@@ -100,17 +97,12 @@ class StepsSink implements TraceSink {
     this.#sink.event(event);
   }
 
-  /** Begin of the call that launched this, null before all steps; undefined for all but work of devices, and where no call is known. Remembers calls. */
-  #launchOf({ lane, category, arguments: given, start }: TraceEvent): TraceTime | null | undefined {
-    const isCall = calls.has(category);
-    const correlation = isCall || devices.has(category) ? given?.get('correlation') : undefined;
-    if (correlation === undefined) return undefined;
-    this.#calls[lane.process.index] ??= new Map();
-    const known = this.#calls[lane.process.index] as Map<string | number, TraceTime>;
-    if (!isCall) return known.get(correlation) ?? (known.size > 0 && lane.process.metadata.has(deviceStepsKey) ? null : undefined);
-    known.set(correlation, start);
-    if (known.size > limits.launchesMax) known.delete(known.keys().next().value as string | number);
-    return undefined;
+  /** Begin of the call that launched this, null before all steps; undefined for all but work of devices, and where no call is known. */
+  #launchOf(event: TraceEvent): TraceTime | null | undefined {
+    const launched = this.#launches.launchOf(event);
+    if (launched !== undefined || !isDeviceKind(event.lane.kind) || argumentOf(event, 'correlation') === undefined) return launched;
+    const { process } = event.lane;
+    return this.#launches.has(process) && process.metadata.has(deviceStepsKey) ? null : undefined;
   }
 
   end(totals: readonly ProcessTotals[]): void {

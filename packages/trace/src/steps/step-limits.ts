@@ -9,6 +9,12 @@ export const stepLimits = {
   stepBinsPerProcessMin: 64,
   /** Bins of a process that its typical step is the median of, evenly over its steps: a median of more is hardly better, and takes longer. */
   typicalBinsMax: 64,
+  /** Steps of all ranks whose windows on their devices are found while events come; with more, the steps of hosts count. */
+  deviceStepsMax: 1_048_576,
+  /** Of them, steps of a rank that has not shown any work of a device so far. */
+  deviceStepsPendingMax: 4096,
+  /** Pieces of a rank's device work that wait for the end of the step that launched them: the last ones. */
+  deviceWorkWaitingMax: 65_536,
   /** Times that a rank's numbers of steps go back; after further ones, a step with a number that was there is taken for the same step. */
   stepLapsMax: 1024,
   /** Named phases of one process's steps, and of an overview; further ones are part of the rest of the step. */

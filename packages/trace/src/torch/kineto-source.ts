@@ -21,6 +21,7 @@ import {
 } from '@ranktrace/protocol';
 import type { BatchSource } from '../model/batch-source.ts';
 import { readCounts } from '../model/counts-text.ts';
+import { epochDigits } from '../model/of-file.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
 import type { CutOf } from './kineto-collectives.ts';
@@ -115,12 +116,6 @@ export function kinetoSources(processes: readonly KinetoProcess[]): readonly Bat
 
 /** Name of the host of a file that does not state it, as torch's up to 2.11. */
 export const unknownHost = 'unknown host';
-
-const epochDigits = 20;
-
-/** Whether a process comes from a file that shows all of its time, and is not a rank that recorded itself: such a file has no name for a life. */
-export const isOfFile = ({ incarnation }: { readonly incarnation: string }): boolean =>
-  incarnation === '' || (incarnation.length === epochDigits && /^\d+$/.test(incarnation));
 
 class KinetoSource implements BatchSource {
   readonly rank: number;
