@@ -7,6 +7,8 @@ export const compareLimits = {
   compareRankSumsMax: 1_048_576,
   /** Steps that wait for their last rank; then the oldest is closed with the ranks that it has, and a later part counts in sums alone. */
   compareStepsPendingMax: 32,
+  /** The same where hosts run ahead of their devices: steps whose device work is still to come. */
+  compareLaunchedStepsPendingMax: 512,
   /** Ranks of one name that differ most, in a result. */
   compareRanksShownMax: 8,
   /** Names of a result, those with the largest difference; the rest is counted. */

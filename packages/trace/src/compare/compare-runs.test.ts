@@ -215,6 +215,71 @@ it('adds up to the kernels in the files of a GPU job, counted on their own', () 
   expect(new Set(difference.names.map(({ more, status }) => `${status} ${more}`))).toEqual(new Set(['noise 0']));
 });
 
+it.each([undefined, { first: 5, last: 40 }])(
+  'counts kernels to the step that launched them, however far hosts run ahead (steps %o)',
+  (steps) => {
+    const { files } = gpuJob({
+      seed: 4,
+      ranks: 2,
+      steps: 60,
+      layers: 2,
+      synchronizes: 'last',
+      faults: [{ kind: 'slow_kernels', amount: 30 }],
+    });
+    const sink = new RunTimesSink({ steps });
+    const sources = files.map(({ name, text }, rank) => {
+      return { run: 'job', rank, worldSize: 2, files: [{ name, table: readKineto(new TextEncoder().encode(text), { keep: 'all' }) }] };
+    });
+    for (const _ of mergeRun(kinetoSources(sources), sink));
+    interface Event {
+      readonly cat?: string;
+      readonly name: string;
+      readonly ts: number;
+      readonly dur: number;
+      readonly args?: { readonly correlation?: number };
+    }
+    /** By name: its kernels, and by step their length, µs, as the mean of the ranks that have the step. */
+    const truth = new Map<string, { count: number; readonly bySteps: Map<number, number> }>();
+    let late = 0;
+    for (const { text } of files) {
+      const { traceEvents } = JSON.parse(text) as { traceEvents: Event[] };
+      // Rank 1's file begins in step 2.
+      const ranksOf = (number: number): number => (number === 2 ? 1 : 2);
+      const calls = new Map(traceEvents.flatMap(({ cat, args, ts }) => (cat === 'cuda_runtime' ? [[args?.correlation, ts] as const] : [])));
+      const all = traceEvents.filter(({ name, cat }) => cat === 'user_annotation' && name.startsWith('ProfilerStep#'));
+      for (const { cat, name, args, ts, dur } of traceEvents) {
+        const launched = calls.get(args?.correlation) ?? Number.NaN;
+        const step = all.find((one) => launched >= one.ts && launched < one.ts + one.dur);
+        const number = Number(step?.name.slice('ProfilerStep#'.length));
+        if (
+          cat !== 'kernel' ||
+          name.startsWith('nccl') ||
+          step === undefined ||
+          number < (steps?.first ?? 0) ||
+          number > (steps?.last ?? 99)
+        )
+          continue;
+        if (ts > step.ts + step.dur) late++;
+        const of = truth.get(name) ?? { count: 0, bySteps: new Map() };
+        truth.set(name, of);
+        of.count++;
+        of.bySteps.set(number, (of.bySteps.get(number) ?? 0) + dur / ranksOf(number));
+      }
+    }
+    expect(late).toBeGreaterThan(100);
+    const kernels = sink.times.names.filter(({ kind, on }) => kind === 'kernel' && on === 'device');
+    expect(Object.fromEntries(kernels.map(({ name, count }) => [name, count]))).toEqual(
+      Object.fromEntries([...truth].map(([name, { count }]) => [name, count])),
+    );
+    for (const { name, series } of kernels) {
+      const of = [...(truth.get(name)?.bySteps.values() ?? [])].sort((a, b) => a - b);
+      expect(series.steps).toBe(of.length);
+      expect(series.quantile(1, of.length) / ((of.at(-1) as number) * 1000)).toBeCloseTo(1, 2);
+      expect(series.quantile(0, of.length) / ((of[0] as number) * 1000)).toBeCloseTo(1, 2);
+    }
+  },
+);
+
 describe('a series over steps', () => {
   it('counts steps without it as 0', () => {
     const series = new StepSeries();

@@ -4,6 +4,8 @@
 //   rank 1     │ step 7 ──────────│
 //                                  ▲ all ranks have ended step 7: one value for each name, the mean of the ranks
 //
+// Work of devices counts to the step that launched it, wherever it runs: a step stays open until each rank's devices have begun the step after the next.
+//
 // Ranks may lie further apart than there are steps that wait: then the oldest one is closed with the ranks that it has, and stays closed. A part that
 // comes later still counts in all sums, on its rank, and as a late part.
 //
@@ -11,10 +13,12 @@
 // Invariant: memory depends on names, ranks and the steps under way, never on the number of events.
 
 import type { DifferenceKind } from '@ranktrace/protocol';
+import { countBelow } from '../model/count-below.ts';
 import { isDeviceKind } from '../model/lanes.ts';
 import { NestedTimes } from '../model/nested-times.ts';
 import { isMark, workKind } from '../model/span-kind.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { DeviceWindows, type StepSpan } from '../steps/device-windows.ts';
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
 import { StepSeries } from './step-series.ts';
@@ -78,15 +82,36 @@ interface Early {
   readonly start: number;
 }
 
+/** A span of a device whose launch is known. */
+interface LaunchedRow {
+  readonly row: NameSums;
+  readonly launched: number;
+}
+
+interface Launched extends LaunchedRow {
+  readonly length: number;
+  readonly self: number;
+}
+
 interface ProcessState {
   readonly place: number;
   cells: Map<NameSums, Cell>;
   /** Undefined once a step has ended. */
   early: Early[] | undefined;
+  /** The last steps that ended, in order; and how many came before them. */
+  ended: StepSpan[];
+  endedBefore: number;
+  /** Work launched in a step that has not ended. */
+  waiting: Launched[];
+  /** Whether the launch of any of its work is known; and the place of the last step that its devices have begun. */
+  isLaunching: boolean;
+  begun: number;
 }
 
 interface PendingStep {
   ranks: number;
+  /** Ranks whose devices have begun the step after the next. */
+  passed: number;
   detailed: number;
   readonly cells: Map<NameSums, Cell>;
   readonly phases: Map<string, number>;
@@ -94,6 +119,8 @@ interface PendingStep {
 
 const kinds: readonly DifferenceKind[] = ['phase', 'op', 'kernel', 'copy', 'collective', 'call'];
 const earlyMax = 65_536;
+/** Steps of a rank that are kept after its devices have passed them, in case of more work. */
+const stepsKept = 64;
 
 export class RunTimesSink implements TraceSink {
   readonly #options: RunTimesOptions;
@@ -103,7 +130,13 @@ export class RunTimesSink implements TraceSink {
   readonly #all: NameSums[] = [];
   readonly #processes = new Map<TraceProcess, ProcessState | undefined>();
   readonly #pending = new Map<number, PendingStep>();
-  readonly #nested = new NestedTimes<NameSums>((row, lane, length, self, start) => this.#finished(row, lane, length, self, start));
+  readonly #nested = new NestedTimes<NameSums | LaunchedRow>((row, lane, length, self, start) => {
+    if ('launched' in row) this.#launched(lane, { ...row, length, self });
+    else this.#finished(row, lane, length, self, start);
+  });
+  readonly #windows = new DeviceWindows();
+  /** Ranks whose work has known launches. */
+  #launching = 0;
   #run = '';
   #ranks: readonly number[] = [];
   #rankSteps = new Float64Array(0);
@@ -119,14 +152,16 @@ export class RunTimesSink implements TraceSink {
     this.#options = options;
   }
 
-  begin({ run, processes }: TraceHeader): void {
+  begin(header: TraceHeader): void {
+    const { run, processes } = header;
     const { hasRank = () => true } = this.#options;
+    this.#windows.begin(header);
     this.#run = run;
     this.#ranks = [...new Set(processes.map(({ rank }) => rank))].filter(hasRank).sort((a, b) => a - b);
     this.#rankSteps = new Float64Array(this.#ranks.length);
     for (const process of processes) {
       const place = this.#ranks.indexOf(process.rank);
-      this.#processes.set(process, place < 0 ? undefined : { place, cells: new Map(), early: [] });
+      this.#processes.set(process, place < 0 ? undefined : stateAt(place));
     }
   }
 
@@ -137,6 +172,7 @@ export class RunTimesSink implements TraceSink {
   event(event: TraceEvent): void {
     const { kind, lane } = event;
     if (kind === 'instant' || kind === 'counter') return;
+    const launched = this.#windows.event(event);
     const state = this.#processes.get(lane.process);
     if (state === undefined) return;
     if (kind === 'step') {
@@ -146,8 +182,18 @@ export class RunTimesSink implements TraceSink {
     const isDevice = isDeviceKind(lane.kind);
     if (isDevice && isMark(event.category)) return;
     const row = this.#row(kindOf(event, isDevice), isDevice ? 'device' : 'host', event.name, kind === 'collective' ? event.group : '');
-    if (row !== undefined) this.#nested.event(event, row);
-    else if (event.state !== 'close') this.#leftOut++;
+    if (row === undefined) {
+      if (event.state !== 'close') this.#leftOut++;
+      return;
+    }
+    const steps = isDevice && event.state === 'whole' ? this.#processes.get(this.#windows.ownerOf(lane.process)) : undefined;
+    if (steps === undefined || (launched === undefined && !steps.isLaunching && !this.#windows.isLaunchedBefore(event))) {
+      this.#nested.event(event, row);
+      return;
+    }
+    // Work that was launched before the recording is of none of its steps.
+    this.#nested.event(event, { row, launched: launched ?? Number.NEGATIVE_INFINITY });
+    if (launched !== undefined) this.#begin(steps, lane.process, launched, event.start);
   }
 
   end(): void {
@@ -155,8 +201,12 @@ export class RunTimesSink implements TraceSink {
     for (const number of [...this.#pending.keys()].sort((a, b) => a - b)) this.#flush(number);
     if (this.#hasSteps) return;
     // Without steps the whole recording of all ranks is one.
-    const step: PendingStep = { ranks: this.#ranks.length, detailed: 0, cells: new Map(), phases: new Map() };
-    for (const state of this.#processes.values()) if (state !== undefined) this.#join(state, step, Number.NEGATIVE_INFINITY);
+    const step: PendingStep = { ranks: this.#ranks.length, passed: 0, detailed: 0, cells: new Map(), phases: new Map() };
+    for (const state of this.#processes.values()) {
+      if (state === undefined) continue;
+      for (const { row, length, self } of state.waiting) addTo(cellOf(state.cells, row), 1, length, self);
+      this.#join(state, step, Number.NEGATIVE_INFINITY);
+    }
     this.#count(step);
     this.#steps = 0;
   }
@@ -205,12 +255,75 @@ export class RunTimesSink implements TraceSink {
     if (state.early.length >= 2 * earlyMax) state.early = state.early.slice(-earlyMax);
   }
 
+  /** Counts work of a device to the step that launched it. */
+  #launched(lane: TraceLane, work: Launched): void {
+    const state = this.#processes.get(this.#windows.ownerOf(lane.process)) as ProcessState;
+    const { ended, waiting } = state;
+    if (work.launched >= (ended.at(-1)?.end ?? Number.NEGATIVE_INFINITY)) {
+      waiting.push(work);
+      if (waiting.length >= 2 * earlyMax) state.waiting = waiting.slice(-earlyMax);
+      return;
+    }
+    const step = ended[placeIn(ended, work.launched)] as StepSpan;
+    if (step === ended[0] && work.launched < step.start) return;
+    this.#countLaunched(state, step.number, work);
+  }
+
+  /** To the step where it waits for other ranks; to sums alone where it was closed. */
+  #countLaunched({ place }: ProcessState, number: number, { row, length, self }: Launched): void {
+    if (!this.#isWanted(number)) return;
+    const pending = this.#pending.get(number);
+    addTo(pending === undefined ? row : cellOf(pending.cells, row), 1, length, self);
+    if (row.ranks !== undefined) row.ranks[place] = (row.ranks[place] as number) + self;
+  }
+
+  #isWanted(number: number): boolean {
+    const { steps } = this.#options;
+    return steps === undefined || (number >= steps.first && number <= steps.last);
+  }
+
+  /** A rank's devices begin work that was launched at a time: they have passed the steps up to the last but one before. */
+  #begin(state: ProcessState, process: TraceProcess, launched: number, now: number): void {
+    if (!state.isLaunching) this.#launching++;
+    state.isLaunching = true;
+    const { ended, endedBefore, begun } = state;
+    const place = endedBefore + placeIn(ended, launched);
+    if (place <= begun) return;
+    this.#nested.settle(process, now);
+    state.begun = place;
+    for (let passed = Math.max(endedBefore, begun - 1); passed <= place - 2; passed++) {
+      const { number } = ended[passed - endedBefore] as StepSpan;
+      const step = this.#pending.get(number);
+      if (step === undefined) continue;
+      step.passed++;
+      this.#flushWhole(number, step);
+    }
+    // Steps that have been passed are needed no more.
+    const past = Math.min(ended.length, place - 2 - endedBefore - stepsKept);
+    if (past < stepsKept) return;
+    ended.splice(0, past);
+    state.endedBefore += past;
+  }
+
+  #flushWhole(number: number, { ranks, passed }: PendingStep): void {
+    if (ranks >= this.#ranks.length && passed >= this.#launching) this.#flush(number);
+  }
+
   #step(state: ProcessState, event: TraceEvent): void {
     const { step: number, start, length, lane, phases } = event;
     this.#hasSteps = true;
-    this.#nested.settle(lane.process, start + length);
-    const { steps } = this.#options;
-    if (steps !== undefined && (number < steps.first || number > steps.last)) {
+    const end = start + length;
+    this.#nested.settle(lane.process, end);
+    const isFirst = state.ended.length === 0 && state.endedBefore === 0;
+    state.ended.push({ number, start, end });
+    // No work of devices will ask for them.
+    if (!state.isLaunching && state.ended.length > stepsKept) {
+      state.ended.shift();
+      state.endedBefore++;
+    }
+    const launched = state.waiting.filter((work) => work.launched < end && (!isFirst || work.launched >= start));
+    state.waiting = state.waiting.filter((work) => work.launched >= end);
+    if (!this.#isWanted(number)) {
       state.cells = new Map();
       state.early = undefined;
       return;
@@ -218,18 +331,19 @@ export class RunTimesSink implements TraceSink {
     const isLate = !this.#pending.has(number) && this.#summary.has(number);
     this.#summary.event(event);
     this.#stepParts++;
-    const step = this.#pending.get(number) ?? { ranks: 0, detailed: 0, cells: new Map(), phases: new Map() };
+    const step = this.#pending.get(number) ?? { ranks: 0, passed: 0, detailed: 0, cells: new Map(), phases: new Map() };
     step.ranks++;
     for (const [name, time] of phases ?? []) step.phases.set(name, (step.phases.get(name) ?? 0) + time);
     this.#join(state, step, start);
     if (isLate) {
       this.#lateParts++;
       this.#sum(step);
-      return;
-    }
-    this.#pending.set(number, step);
-    if (step.ranks >= this.#ranks.length) this.#flush(number);
-    else if (this.#pending.size > limits.compareStepsPendingMax) this.#flush(Math.min(...this.#pending.keys()));
+    } else this.#pending.set(number, step);
+    for (const work of launched) this.#countLaunched(state, number, work);
+    if (isLate) return;
+    this.#flushWhole(number, step);
+    const most = this.#launching > 0 ? limits.compareLaunchedStepsPendingMax : limits.compareStepsPendingMax;
+    if (this.#pending.size > most) this.#flush(Math.min(...this.#pending.keys()));
   }
 
   /** Moves a process's spans into a step; of early ones, those that began from `since` on. */
@@ -270,6 +384,13 @@ export class RunTimesSink implements TraceSink {
     for (const [row, { count, total, self }] of cells) addTo(row, count, total, self);
   }
 }
+
+const stateAt = (place: number): ProcessState => {
+  return { place, cells: new Map(), early: [], ended: [], endedBefore: 0, waiting: [], isLaunching: false, begun: -1 };
+};
+
+/** The place of the first step that ends after `time`, their number for none. */
+const placeIn = (ended: readonly StepSpan[], time: number): number => countBelow(ended.length, (at) => (ended[at] as StepSpan).end <= time);
 
 function cellOf(cells: Map<NameSums, Cell>, row: NameSums): Cell {
   let cell = cells.get(row);

@@ -12,6 +12,7 @@
 
 import { isBeside } from '@ranktrace/protocol';
 import { besideOwners } from '../model/beside-owners.ts';
+import { argumentOf } from '../model/event-arguments.ts';
 import { kernelCategories } from '../model/kineto-categories.ts';
 import { isDeviceKind } from '../model/lanes.ts';
 import { LaunchTimes } from '../model/launch-times.ts';
@@ -108,6 +109,11 @@ export class DeviceWindows {
     if (launched === undefined && rank.isLaunched) addStray(rank, work);
     else addWork(rank, work);
     return launched;
+  }
+
+  /** Whether work without a known launch has a number as its process's calls have: it was launched before the recording. */
+  isLaunchedBefore(event: TraceEvent): boolean {
+    return this.#launches.has(event.lane.process) && (argumentOf(event, 'correlation') ?? 0) !== 0;
   }
 
   /** Processes that show device work, each as the rank's own. */
