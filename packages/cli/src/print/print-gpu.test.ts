@@ -16,6 +16,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
   stepsLeftOut: 0,
   idle: {
     byCause: { hostLate: 15 * ms, launch: 5 * ms, dependency: 0, other: 0 },
+    hostBound: 20 * ms,
     places: [{ cause: 'hostLate', phase: 'data', op: 'aten::copy_', time: 12 * ms, gaps: 3 }],
     placesLeftOut: 0,
     streams: [],

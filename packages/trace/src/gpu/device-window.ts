@@ -26,6 +26,7 @@ export const devicePhases = [
   'GPU idle, launch',
   'GPU idle, dependency',
   'GPU idle, unknown',
+  'GPU idle, pause',
   'GPU communication',
   otherPhase,
 ] as const;
@@ -33,11 +34,13 @@ export const devicePhases = [
 export const copyPhase = devicePhases[1];
 export const hostLatePhase = devicePhases[2];
 
-/** The host's lateness is to devices what loading data is to ranks: run ahead, it would cost nothing. */
-const roles: readonly PhaseRole[] = ['work', 'work', 'data', 'work', 'work', 'work', 'collective', 'work'];
+/** The host's lateness, and its launches into empty queues, are to devices what loading data is to ranks: run ahead, they would cost nothing. */
+const roles: readonly PhaseRole[] = ['work', 'work', 'data', 'data', 'work', 'work', 'work', 'collective', 'work'];
 
-const phaseOfCause: Readonly<Record<IdleCause, number>> = { hostLate: 2, launch: 3, dependency: 4, other: 5 };
-const communicationPhase = 6;
+/** Where launches do not hold work back, the device pauses. */
+const phaseOfCause: Readonly<Record<IdleCause, number>> = { hostLate: 2, launch: 6, dependency: 4, other: 5 };
+const launchPhase = 3;
+const communicationPhase = 7;
 /** Phase by the set of classes that run: bit 0 compute, 1 communication, 2 memory; idle time is split by its causes. */
 const phaseOfClasses = [-1, 0, communicationPhase, 0, 1, 0, communicationPhase, 0] as const;
 
@@ -350,8 +353,11 @@ class StepCutter {
     for (let next = this.#nextIdle; next < this.#idle.length; next++) {
       const piece = this.#idle[next] as IdlePiece;
       if (piece.from >= until) break;
+      const inside = Math.min(until, piece.until) - Math.max(from, piece.from);
+      const launching = piece.cause === 'launch' ? piece.hostShare * inside : 0;
+      times[launchPhase] = (times[launchPhase] as number) + launching;
       const phase = phaseOfCause[piece.cause];
-      times[phase] = (times[phase] as number) + Math.min(until, piece.until) - Math.max(from, piece.from);
+      times[phase] = (times[phase] as number) + inside - launching;
     }
     const parts = wholeParts(times, length);
     const exposed = parts[communicationPhase] as number;

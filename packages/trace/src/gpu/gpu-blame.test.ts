@@ -185,6 +185,58 @@ describe.each(someSeeds([1, 7, 23, 104]))('planted in all ranks (seed %i)', (see
   });
 });
 
+describe('kernels shorter than their launches', () => {
+  const [steps, launches, kernelUs, pauseUs, transferUs] = [6, 200, 4, 1.1, 60] as const;
+  /** A rank whose host launches a kernel every `everyUs`, and waits for all of them at the end of its step; seed: of the host's noise. */
+  function launching(rank: number, ranks: number, everyUs: number, seed = 1): string {
+    const random = new Random(seed, 'launching', rank);
+    const traceEvents: object[] = [];
+    let [host, device, correlation] = [0, 0, 1];
+    const add = (cat: string, name: string, ts: number, dur: number, args: object): void => {
+      const isOnDevice = cat === 'kernel';
+      traceEvents.push({ ph: 'X', cat, name, ts, dur, pid: isOnDevice ? rank : 9, tid: isOnDevice ? 7 : 9, args });
+    };
+    const launch = (name: string, dur: number, args: object = {}): void => {
+      add('cuda_runtime', 'cudaLaunchKernel', host, 3, { correlation });
+      device = Math.max(host + 7, device + pauseUs);
+      add('kernel', name, device, dur, { device: rank, stream: 7, correlation: correlation++, ...args });
+      device += dur;
+      host += Math.max(3, random.lognormal(everyUs, 0.1));
+    };
+    for (let step = 0; step < steps; step++) {
+      const begin = host;
+      for (let at = 0; at < launches; at++) launch('gemm', kernelUs);
+      const group = { 'Process Group Name': '0', 'Process Group Ranks': JSON.stringify([...Array(ranks).keys()]), 'Group size': ranks };
+      const size = { 'In msg nelems': 1024, 'Out msg nelems': 1024, dtype: 'Float', Seq: step };
+      launch('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', transferUs, { 'Collective name': 'allreduce', ...group, ...size });
+      add('cuda_runtime', 'cudaDeviceSynchronize', host, Math.max(1, device - host), { correlation: 0 });
+      host = Math.max(host + 1, device);
+      add('user_annotation', `ProfilerStep#${step}`, begin, host - begin, {});
+      host += 5;
+    }
+    const distributedInfo = { backend: 'nccl', rank, world_size: ranks };
+    return JSON.stringify({ distributedInfo, traceEvents });
+  }
+  const jobOfLaunches = (ranks: number, everyUs: number, seed?: number): RunBlame | undefined =>
+    blameOf(Array.from({ length: ranks }, (_, rank) => launching(rank, ranks, everyUs, seed)));
+
+  test.each([1, 2, 4].flatMap((ranks) => [8, 12, 30].map((everyUs) => [ranks, everyUs] as const)))(
+    '%i ranks, a launch every %i µs: bound by their hosts, for what a host far ahead would save',
+    (ranks, everyUs) => {
+      for (const seed of [1, 2, 3]) {
+        const blame = jobOfLaunches(ranks, everyUs, seed);
+        expect(worst(blame)).toEqual(['host_bound', 'host_bound', ranks === 1 ? [0] : [], 'GPU idle, host late']);
+        const saved = (launches * (everyUs - kernelUs - pauseUs)) / 1000;
+        expect(Math.abs((blame?.findings[0]?.costMsPerStep ?? 0) / saved - 1)).toBeLessThan(0.15);
+      }
+    },
+  );
+
+  test.each([1, 2, 4])('%i ranks whose hosts are ahead: pauses between queued kernels are the device’s own', (ranks) => {
+    for (const seed of [1, 2, 3]) expect(jobOfLaunches(ranks, 4, seed)).toMatchObject({ verdict: 'balanced', findings: [] });
+  });
+});
+
 describe('a pipeline', () => {
   test.each([
     { stages: 2, microbatches: 3 },

@@ -337,9 +337,8 @@ function ofOneRank(blame: Blame, rank: GpuRank): Blame {
     const cost = { costMsPerStep: ms, shareOfStep: time / totals.length, gainMsPerStep: ms };
     return { kind, ranks: [rank.rank], phase, ...(hostIn !== undefined && { hostIn }), ...cost, evidence };
   };
-  const late = idle.byCause.hostLate + idle.byCause.launch;
   const findings = [
-    finding('host_bound', late, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])], mostlyIn([rank])),
+    finding('host_bound', idle.hostBound, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])], mostlyIn([rank])),
     finding('communication_bound', totals.exposed, 'GPU communication', communicationEvidence([rank])),
     finding('copy_bound', totals.copies, copyPhase, copyEvidence([rank])),
   ]

@@ -43,6 +43,8 @@ export const gpuLimits = {
   gpuNcclApartNsMax: 50_000,
   /** A launch that began this long after the device had drained is late, ns; a shorter gap between queued kernels is the device's own. */
   gpuKernelGapNsMax: 30_000,
+  /** A device's own pause between two queued kernels where the recording has too few of them to tell, ns: 1,000 to 1,700 on V100, H100 and H200. */
+  gpuKernelPauseNs: 1_000,
   /** A kernel that starts this long after its call returned waited for something else, ns: a launch takes a few µs. */
   gpuLaunchDelayNsMax: 100_000,
   /** A pause between two kernels of a stream that is longer than this has another reason than the first of them, ns. */

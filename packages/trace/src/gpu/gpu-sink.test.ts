@@ -183,6 +183,8 @@ test('without steps, the figures cover the time from the first work to the end o
   expect(rank.steps).toEqual([]);
   expect(rank.totals).toEqual({ length: 125 * us, compute: 44 * us, overlapped: 0, exposed: 0, copies: 0, idle: 81 * us });
   expect(rank.idle.byCause).toEqual({ hostLate: 30 * us, launch: 6 * us, dependency: 40 * us, other: 5 * us });
+  // All of it but the device's own pause before the late kernel.
+  expect(rank.idle.hostBound).toBeCloseTo(35 * us, 6);
   expect(rank.launches).toMatchObject({ launched: 4, withoutLaunch: 1, shorterThanCall: 0 });
   expect(rank.queues.map(({ stream, max }) => [stream, max])).toEqual([
     [7, 2],

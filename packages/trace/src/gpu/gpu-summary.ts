@@ -7,7 +7,17 @@ import { type DeviceAnnotation, deviceAnnotations } from './device-annotations.t
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idlePlaces, piecesWithin, streamWaits } from './idle-time.ts';
+import {
+  HostWaits,
+  hostBoundTime,
+  type IdleParts,
+  type IdlePlace,
+  idleParts,
+  idlePieces,
+  idlePlaces,
+  piecesWithin,
+  streamWaits,
+} from './idle-time.ts';
 import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type OpTable, opTable } from './op-table.ts';
@@ -61,6 +71,8 @@ export interface GpuRank {
   readonly stepsLeftOut: number;
   readonly idle: {
     readonly byCause: IdleParts;
+    /** What of it a host far enough ahead would save: of `hostLate` and `launch` all but the device's own pauses. */
+    readonly hostBound: number;
     readonly places: readonly IdlePlace[];
     readonly placesLeftOut: number;
     readonly streams: readonly StreamIdle[];
@@ -164,6 +176,7 @@ export function* gpuRank(
     stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
     idle: {
       byCause: idleParts(pieces),
+      hostBound: hostBoundTime(pieces),
       places: places.slice(0, limits.gpuLinesMax),
       placesLeftOut: Math.max(0, places.length - limits.gpuLinesMax),
       streams,

@@ -12,6 +12,7 @@
 //
 // Invariant: causes of a gap add up to it, and gaps add up to the idle time between the two ends.
 
+import { median } from '../model/robust.ts';
 import { hostKind, type RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { Intervals } from './intervals.ts';
@@ -43,6 +44,8 @@ export interface IdlePiece {
   readonly until: number;
   /** Number of the thread that launched the next work, -1: not known. */
   readonly thread: number;
+  /** Share of it, 0 … 1, that a host far enough ahead would save: all of `hostLate`, and of `launch` what is longer than the device's own pause. */
+  readonly hostShare: number;
 }
 
 /** Host calls that wait for the device. */
@@ -86,6 +89,7 @@ export class HostWaits {
 /** The pieces of all gaps between `from` and `until`, in order; they add up to the idle time. */
 export function idlePieces(work: RankWork, from: number, until: number, waits = new HostWaits(work)): readonly IdlePiece[] {
   const pieces: IdlePiece[] = [];
+  const launches: LaunchGap[] = [];
   const { start, end } = work.work.columns;
   const { length } = work.work;
   let busyUntil = from;
@@ -93,13 +97,39 @@ export function idlePieces(work: RankWork, from: number, until: number, waits = 
   while (row < length && (end[row] as number) <= from) row++;
   for (; row < length && (start[row] as number) < until; row++) {
     if (!work.isBusy(row) || end[row] === start[row]) continue;
-    if ((start[row] as number) > busyUntil) addGap(work, waits, pieces, busyUntil, start[row] as number, row);
+    if ((start[row] as number) > busyUntil) addGap(work, waits, { pieces, launches }, busyUntil, start[row] as number, row);
     busyUntil = Math.max(busyUntil, end[row] as number);
   }
   // Nothing was launched any more: the host was late with what never came.
   const thread = busyUntil < until ? lastThread(work) : -1;
   if (thread >= 0) addLate(waits, pieces, busyUntil, until, thread);
-  else if (busyUntil < until) pieces.push({ cause: 'other', from: busyUntil, until, thread });
+  else if (busyUntil < until) pieces.push({ cause: 'other', from: busyUntil, until, thread, hostShare: 0 });
+  return withHostShares(pieces, launches);
+}
+
+/** A gap between a launch and its work: place of its piece, and since when the work was queued as the gap began, ns; negative: not yet. */
+interface LaunchGap {
+  readonly place: number;
+  readonly queued: number;
+}
+
+/** Gaps before work that was queued for long, from which on their median is the device's own pause. */
+const pausesMin = 16;
+
+/**
+ * A launch holds its work back where the queue was empty: had the host been ahead, the gap would be the device's own pause, as before work that was
+ * queued long ago.
+ */
+function withHostShares(pieces: IdlePiece[], launches: readonly LaunchGap[]): readonly IdlePiece[] {
+  const lengthOf = ({ place }: LaunchGap): number => (pieces[place] as IdlePiece).until - (pieces[place] as IdlePiece).from;
+  const isQueued = (gap: LaunchGap): boolean => gap.queued + lengthOf(gap) > limits.gpuKernelGapNsMax;
+  const pauses = launches.filter((gap) => gap.queued >= 0 && isQueued(gap)).map(lengthOf);
+  const pause = pauses.length >= pausesMin ? median(pauses) : limits.gpuKernelPauseNs;
+  for (const gap of launches) {
+    const length = lengthOf(gap);
+    if (length <= pause || (gap.queued >= 0 && isQueued(gap))) continue;
+    pieces[gap.place] = { ...(pieces[gap.place] as IdlePiece), hostShare: (length - pause) / length };
+  }
   return pieces;
 }
 
@@ -130,10 +160,17 @@ function nearestCall(work: RankWork, row: number): number {
 }
 
 /** A gap that ends with the work in `row`. */
-function addGap(work: RankWork, waits: HostWaits, pieces: IdlePiece[], from: number, until: number, row: number): void {
+function addGap(
+  work: RankWork,
+  waits: HostWaits,
+  { pieces, launches }: { readonly pieces: IdlePiece[]; readonly launches: LaunchGap[] },
+  from: number,
+  until: number,
+  row: number,
+): void {
   const call = nearestCall(work, row);
   if (call < 0) {
-    pieces.push({ cause: 'other', from, until, thread: -1 });
+    pieces.push({ cause: 'other', from, until, thread: -1, hostShare: 0 });
     return;
   }
   const { columns } = work.host;
@@ -141,26 +178,28 @@ function addGap(work: RankWork, waits: HostWaits, pieces: IdlePiece[], from: num
   const [called, returned] = [columns.start[call] as number, columns.end[call] as number];
   if (called <= from) {
     const cause = until - from <= limits.gpuKernelGapNsMax ? 'launch' : 'dependency';
-    pieces.push({ cause, from, until, thread });
+    if (cause === 'launch') launches.push({ place: pieces.length, queued: from - called });
+    pieces.push({ cause, from, until, thread, hostShare: 0 });
     return;
   }
   const late = Math.min(called, until);
   addLate(waits, pieces, from, late, thread);
   if (late === until) return;
   const launched = Math.min(until, Math.max(late, returned) + limits.gpuLaunchDelayNsMax);
-  pieces.push({ cause: 'launch', from: late, until: launched, thread });
-  if (launched < until) pieces.push({ cause: 'dependency', from: launched, until, thread });
+  launches.push({ place: pieces.length, queued: from - called });
+  pieces.push({ cause: 'launch', from: late, until: launched, thread, hostShare: 0 });
+  if (launched < until) pieces.push({ cause: 'dependency', from: launched, until, thread, hostShare: 0 });
 }
 
 /** A stretch in which the devices waited for the host. */
 function addLate(waits: HostWaits, pieces: IdlePiece[], from: number, until: number, thread: number): void {
   let at = from;
   waits.within(thread, from, until, (start, end) => {
-    if (start > at) pieces.push({ cause: 'hostLate', from: at, until: start, thread });
-    pieces.push({ cause: 'dependency', from: start, until: end, thread });
+    if (start > at) pieces.push({ cause: 'hostLate', from: at, until: start, thread, hostShare: 1 });
+    pieces.push({ cause: 'dependency', from: start, until: end, thread, hostShare: 0 });
     at = end;
   });
-  if (until > at) pieces.push({ cause: 'hostLate', from: at, until, thread });
+  if (until > at) pieces.push({ cause: 'hostLate', from: at, until, thread, hostShare: 1 });
 }
 
 /** Time by cause between `from` and `until`, for pieces in order. */
@@ -169,6 +208,10 @@ export function idleParts(pieces: readonly IdlePiece[]): IdleParts {
   for (const { cause, from, until } of pieces) parts[cause] += until - from;
   return parts;
 }
+
+/** Time that devices would not idle if the host were far enough ahead of them, ns. */
+export const hostBoundTime = (pieces: readonly IdlePiece[]): number =>
+  pieces.reduce((sum, { from, until, hostShare }) => sum + hostShare * (until - from), 0);
 
 /** The pieces inside each window, cut at its ends; windows are disjoint and in order, and so are pieces. */
 export function piecesWithin(
@@ -180,8 +223,8 @@ export function piecesWithin(
     const inside: IdlePiece[] = [];
     while (at < pieces.length && (pieces[at] as IdlePiece).until <= start) at++;
     for (let index = at; index < pieces.length && (pieces[index] as IdlePiece).from < end; index++) {
-      const { cause, from, until, thread } = pieces[index] as IdlePiece;
-      inside.push({ cause, from: Math.max(start, from), until: Math.min(end, until), thread });
+      const piece = pieces[index] as IdlePiece;
+      inside.push({ ...piece, from: Math.max(start, piece.from), until: Math.min(end, piece.until) });
     }
     return inside;
   });
