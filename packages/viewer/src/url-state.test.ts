@@ -18,7 +18,7 @@ test('an address brings back what was seen (seed 5)', () => {
   fc.assert(
     fc.property(
       fc.record({
-        page: fc.constantFrom('overview' as const, 'timeline' as const, 'compare' as const),
+        page: fc.constantFrom('overview' as const, 'timeline' as const, 'compare' as const, 'profile' as const),
         run: fc.option(key, { nil: undefined }),
         range: fc.option(fc.tuple(fc.integer({ min: -1e9, max: 1e15 }), fc.integer({ min: 1e6, max: 1e12 })), { nil: undefined }),
         folded: keys,
@@ -28,6 +28,9 @@ test('an address brings back what was seen (seed 5)', () => {
         ranks: fc.uniqueArray(number, { maxLength: 5 }),
         selected: fc.option(fc.record({ track: number, event: number }), { nil: undefined }),
         area: fc.option(fc.tuple(number, fc.integer({ min: 1, max: 1e9 }), fc.uniqueArray(number, { maxLength: 5 })), { nil: undefined }),
+        steps: fc.option(fc.tuple(number, number), { nil: undefined }),
+        choices: fc.array(fc.option(key, { nil: undefined }), { minLength: 5, maxLength: 5 }),
+        rank: fc.option(number, { nil: undefined }),
         search: fc.string({ maxLength: 30 }).filter((text) => text.isWellFormed()),
       }),
       (seen) => {
@@ -44,6 +47,10 @@ test('an address brings back what was seen (seed 5)', () => {
         state.selected.value = seen.selected;
         if (seen.area !== undefined) state.area.value = { from: seen.area[0], until: seen.area[0] + seen.area[1], tracks: seen.area[2] };
         state.search.value = seen.search;
+        if (seen.steps !== undefined) state.steps.value = { fromStep: Math.min(...seen.steps), toStep: Math.max(...seen.steps) };
+        const choices = [state.rankOrder, state.cells, state.tables, state.compareTab, state.alignment];
+        for (const [at, choice] of choices.entries()) choice.value = seen.choices[at];
+        state.tablesRank.value = seen.rank;
         const other = createViewState();
         readAddress(formatAddress(state), other);
         expect(valuesOf(other)).toEqual(valuesOf(state));
@@ -64,6 +71,9 @@ test('whatever an address holds, the state is one that can be shown (seed 6)', (
     'page',
     'run',
     'shift',
+    'steps',
+    'rank',
+    '-',
     'q',
     '=',
     '&',
@@ -83,6 +93,8 @@ test('whatever an address holds, the state is one that can be shown (seed 6)', (
       const [from, until] = [state.from.peek(), state.until.peek()];
       expect(from === undefined ? until === undefined : until !== undefined && from < until).toBe(true);
       expect(Number.isFinite(state.otherShift.peek())).toBe(true);
+      const steps = state.steps.peek();
+      if (steps !== undefined) expect(steps.fromStep).toBeLessThanOrEqual(steps.toStep);
       const area = state.area.peek();
       if (area !== undefined) expect(area.from).toBeLessThan(area.until);
       formatAddress(state);

@@ -1,9 +1,11 @@
 // The view in the address, after the #: the server never sees it, and a link opens the same view for somebody else.
 //
 //   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&hide=host&sel=12.345&area=1e9_2e9_12.13&path=1&q=nccl
+//   #/overview?run=train&steps=47-91&sort=host&cells=waiting
+//   #/profile?run=train&tables=kernels&rank=3
 //
-// Unreadable parts are left out; no address can make the page fail. Moving the window replaces the address, another page or run adds one to the
-// history, so that Back returns to the previous view.
+// Unreadable parts are left out; no address can make the page fail. Moving the window replaces the address; another page, run, tab or rank, or
+// other steps add one to the history, so that Back returns to the previous view.
 
 import { batch, effect } from '@preact/signals';
 import { type PageName, pageNames, type ViewState } from './client/view-state.ts';
@@ -45,6 +47,14 @@ export function formatAddress(state: ViewState): string {
   if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('.')}`);
   if (state.path.value) put('path', '1');
   put('q', state.search.value);
+  const steps = state.steps.value;
+  if (steps !== undefined) put('steps', `${steps.fromStep}-${steps.toStep}`);
+  put('sort', state.rankOrder.value);
+  put('cells', state.cells.value);
+  put('tables', state.tables.value);
+  put('rank', state.tablesRank.value?.toString());
+  put('tab', state.compareTab.value);
+  put('align', state.alignment.value);
   const text = query.toString();
   return `#/${state.page.value}${text === '' ? '' : `?${text}`}`;
 }
@@ -84,19 +94,26 @@ export function readAddress(hash: string, state: ViewState): void {
       start === undefined || end === undefined || !(start < end) ? undefined : { from: start, until: end, tracks: wholes(tracks) };
     state.path.value = get('path') === '1';
     state.search.value = (get('q') ?? '').slice(0, 256);
+    state.steps.value = stepsOf(get('steps'));
+    state.rankOrder.value = choice(get('sort'));
+    state.cells.value = choice(get('cells'));
+    state.tables.value = choice(get('tables'));
+    state.tablesRank.value = wholes(get('rank') ?? '')[0];
+    state.compareTab.value = choice(get('tab'));
+    state.alignment.value = choice(get('align'));
   });
 }
 
 /** Synchronises the address and the state from now on. The returned function stops it. */
 export function followAddress(state: ViewState): () => void {
   readAddress(location.hash, state);
-  let shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+  let shown = placeOf(state);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const write = (): void => {
     timer = undefined;
     const address = formatAddress(state);
     if (address === location.hash) return;
-    const place = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+    const place = placeOf(state);
     if (place === shown) history.replaceState(null, '', address);
     else history.pushState(null, '', address);
     shown = place;
@@ -113,7 +130,7 @@ export function followAddress(state: ViewState): () => void {
       // An address without a run means the one that is shown.
       state.run.value ??= run;
     });
-    shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+    shown = placeOf(state);
   };
   addEventListener('popstate', read);
   return () => {
@@ -121,6 +138,22 @@ export function followAddress(state: ViewState): () => void {
     clearTimeout(timer);
     removeEventListener('popstate', read);
   };
+}
+
+/** What Back returns from. */
+function placeOf({ page, run, other, steps, tables, tablesRank, compareTab }: ViewState): string {
+  const { fromStep, toStep } = steps.value ?? {};
+  return JSON.stringify(
+    [page, run, other, tables, tablesRank, compareTab].map(({ value }) => value ?? null).concat(fromStep ?? null, toStep ?? null),
+  );
+}
+
+const choice = (text: string | undefined): string | undefined => (text === '' ? undefined : text?.slice(0, 4096));
+
+function stepsOf(text: string | undefined): ViewState['steps']['value'] {
+  const [, from, to] = /^(\d{1,15})-(\d{1,15})$/.exec(text ?? '') ?? [];
+  const [fromStep, toStep] = [Number(from), Number(to)];
+  return fromStep <= toStep ? { fromStep, toStep } : undefined;
 }
 
 // As many digits as a window of that length needs to be the same to a tenth of a pixel.

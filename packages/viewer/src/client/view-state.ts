@@ -29,6 +29,12 @@ export interface JumpTarget {
   readonly event?: Selection;
 }
 
+/** Both ends included. */
+export interface StepsShown {
+  readonly fromStep: number;
+  readonly toStep: number;
+}
+
 /** Grouping of the ranks: none, by host, or by a parallel axis of `RunModel.groups`. */
 export type Grouping = 'rank' | 'host' | (string & {});
 
@@ -61,6 +67,17 @@ export interface ViewState {
   readonly path: Signal<boolean>;
   /** The search text; matching spans are shown bright. */
   readonly search: Signal<string>;
+  /** Overview and Compare: the steps that they are narrowed to, in step numbers of `run`; undefined: all. */
+  readonly steps: Signal<StepsShown | undefined>;
+  /** Overview: order of the ranks, and the measure of the cells, of the heat map; undefined, or not one that the run has: the page's own choice. */
+  readonly rankOrder: Signal<string | undefined>;
+  readonly cells: Signal<string | undefined>;
+  /** Profile: the tables shown, and the rank that they are of; undefined: the first tables that have something, and all ranks. */
+  readonly tables: Signal<string | undefined>;
+  readonly tablesRank: Signal<number | undefined>;
+  /** Compare: the tab, and which steps are the same; undefined: the first of each. */
+  readonly compareTab: Signal<string | undefined>;
+  readonly alignment: Signal<string | undefined>;
   /** Ranks of the last jump: marked, and never folded away. */
   readonly highlighted: Signal<ReadonlySet<number>>;
   /** Target of a jump; the timeline clears it on arrival. */
@@ -85,6 +102,13 @@ export const createViewState = (): ViewState => ({
   area: signal<Area | undefined>(undefined),
   path: signal(false),
   search: signal(''),
+  steps: signal<StepsShown | undefined>(undefined),
+  rankOrder: signal<string | undefined>(undefined),
+  cells: signal<string | undefined>(undefined),
+  tables: signal<string | undefined>(undefined),
+  tablesRank: signal<number | undefined>(undefined),
+  compareTab: signal<string | undefined>(undefined),
+  alignment: signal<string | undefined>(undefined),
   highlighted: signal<ReadonlySet<number>>(new Set<number>()),
   target: signal<JumpTarget | undefined>(undefined),
 });
@@ -122,6 +146,8 @@ export function chooseRun(state: ViewState, run: string | undefined): void {
     state.run.value = run;
     state.from.value = undefined;
     state.until.value = undefined;
+    state.steps.value = undefined;
+    state.tablesRank.value = undefined;
     forgetRows(state);
   });
 }

@@ -49,10 +49,16 @@ const tabs = [
 export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Element {
   const page = useRef<HTMLDivElement>(null);
   const width = useWidth(page);
-  const [tab, setTab] = useState<Tab>('differences');
-  const [alignment, setAlignment] = useState<Alignment>('number');
+  const tab: Tab = state.compareTab.value === 'timelines' ? 'timelines' : 'differences';
+  const alignment: Alignment = state.alignment.value === 'first' ? 'first' : 'number';
   /** In A's step numbers. */
-  const [range, setRange] = useState<StepRange>({});
+  const range: StepRange = state.steps.value ?? {};
+  const setRange = ({ fromStep, toStep }: StepRange): void => {
+    state.steps.value = fromStep === undefined || toStep === undefined ? undefined : { fromStep, toStep };
+  };
+  const setTab = (key: Tab): void => {
+    state.compareTab.value = key === 'timelines' ? key : undefined;
+  };
   const [ranksA, ranksB] = [a.model.value?.processes.length, b.model.value?.processes.length];
   const ranks = ranksA === undefined || ranksB === undefined ? undefined : Math.max(ranksA, ranksB);
   const bins = width === 0 ? 0 : binsFor(ranks, width * 0.6);
@@ -63,7 +69,12 @@ export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Elemen
   const align = (
     <label class="compare-align">
       Same steps are those with
-      <select value={alignment} onChange={({ currentTarget }) => setAlignment(currentTarget.value as Alignment)}>
+      <select
+        value={alignment}
+        onChange={({ currentTarget }) => {
+          state.alignment.value = currentTarget.value === 'first' ? 'first' : undefined;
+        }}
+      >
         <option value="number">the same number</option>
         <option value="first">the same distance from the first</option>
       </select>

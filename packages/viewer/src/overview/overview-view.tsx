@@ -10,7 +10,7 @@
 
 import type { Overview, OverviewRank, RunModel, ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import type { RunClient } from '../client/run-client.ts';
 import { jump, type ViewState } from '../client/view-state.ts';
 import { formatCount, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
@@ -40,7 +40,8 @@ export interface OverviewProps {
   readonly state: ViewState;
 }
 
-type RankOrder = 'slow' | 'rank' | 'host';
+const rankOrders = ['slow', 'rank', 'host'] as const;
+export type RankOrder = (typeof rankOrders)[number];
 
 /** With more ranks than this, outliers are on top of the heat map, as not all ranks are visible at once. */
 const ranksInOrderMax = 64;
@@ -48,7 +49,10 @@ const ranksInOrderMax = 64;
 export function OverviewView({ client, state }: OverviewProps): JSX.Element {
   const page = useRef<HTMLDivElement>(null);
   const width = useWidth(page);
-  const [range, setRange] = useState<StepRange>({});
+  const range: StepRange = state.steps.value ?? {};
+  const setRange = ({ fromStep, toStep }: StepRange): void => {
+    state.steps.value = fromStep === undefined || toStep === undefined ? undefined : { fromStep, toStep };
+  };
   const model = client.model.value;
   const bins = width === 0 ? 0 : binsFor(model?.processes.length, width * 0.6);
   const { overview, problem } = useOverview(client, bins, range);
@@ -111,7 +115,10 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
   const pickFinding = ({ ranks, from, until }: ViewFinding): void =>
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
   const findings = (
-    <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
+    <Card
+      title="Findings"
+      aside={`${overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}${isZoomed ? ' of the whole run' : ''}`}
+    >
       <FindingsList
         findings={overview.findings}
         analysed={overview.analysed}
@@ -154,6 +161,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
                 model={model}
                 overview={overview}
                 bins={bins}
+                state={state}
                 range={range}
                 onPick={(rank, bin) => pickBin(bin, rank)}
               />
@@ -166,12 +174,12 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
             <PhaseBars overview={overview} onPick={pickRank} />
           </Card>
           {overview.gpus !== undefined && (
-            <Card title="What the GPUs did" aside="over the recorded steps, least busy on top">
+            <Card title="What the GPUs did" aside={`over ${isZoomed ? 'all ' : 'the '}recorded steps, least busy on top`}>
               <GpuBars gpus={overview.gpus} onPick={pickRank} />
             </Card>
           )}
           {overview.ranks.length > 1 && (
-            <Card title="Who is waited for">
+            <Card title="Who is waited for" aside={isZoomed ? 'in the whole run' : ''}>
               <WaitingList waiting={overview.waiting} analysed={overview.analysed} onPick={pickRank} />
             </Card>
           )}
@@ -195,7 +203,7 @@ export function Summary({ model, overview, range, onRange, onPick }: SummaryProp
   const isZoomed = range.fromStep !== undefined;
   return (
     <header class="overview-summary">
-      <Sentence overview={overview} onPick={onPick} />
+      <Sentence overview={overview} isZoomed={isZoomed} onPick={onPick} />
       <dl class="overview-figures">
         {percentileHints.map(([name, hint]) => (
           <Figure
@@ -207,7 +215,7 @@ export function Summary({ model, overview, range, onRange, onPick }: SummaryProp
         ))}
         <Figure name={isZoomed ? stepsText(fromStep, toStep) : 'steps'} value={formatCount(steps)} />
         <Figure name="ranks" hint="With steps, of all that take part" value={ranksText(overview, model)} />
-        <Figure name={model.live ? 'live' : 'ended'} value={formatDuration(model.until - model.from)} />
+        <Figure name={isZoomed ? 'whole run' : model.live ? 'live' : 'ended'} value={formatDuration(model.until - model.from)} />
       </dl>
       {isZoomed && (
         <button type="button" class="overview-reset" onClick={() => onRange({})}>
@@ -236,7 +244,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 );
 
 /** The run in one sentence, to be read in five seconds. */
-function Sentence({ overview, onPick }: Pick<SummaryProps, 'overview' | 'onPick'>): JSX.Element {
+function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' | 'onPick'> & { readonly isZoomed: boolean }): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
   const { tone, cause, ranks, waiting } = headline;
   const p50 = overview.percentiles?.p50;
@@ -247,9 +255,12 @@ function Sentence({ overview, onPick }: Pick<SummaryProps, 'overview' | 'onPick'
     <p class={`overview-sentence is-${tone}`}>
       {p50 !== undefined && (
         <>
-          {pace} <b>{formatDuration(p50)}</b>.{' '}
+          {pace} <b>{formatDuration(p50)}</b>
+          {isZoomed ? ' here' : ''}.{' '}
         </>
       )}
+      {/* Findings and waits are of the whole run, whatever steps the figures are of. */}
+      {isZoomed && overview.analysed && 'In the whole run: '}
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
       {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? ' ' : '. '}`}
       {isNobody && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
@@ -345,30 +356,43 @@ function RankHeat({
   model,
   overview,
   bins,
+  state,
   range,
   onPick,
 }: {
   client: RunClient;
   bins: number;
+  state: ViewState;
   range: StepRange;
   model: RunModel;
   overview: Overview;
   onPick: (rank: number, bin: number) => void;
 }): JSX.Element {
-  const [chosen, setMeasure] = useState<HeatMeasure | undefined>(undefined);
   const measures = measuresOf(overview);
-  const measure = chosen !== undefined && measures.includes(chosen) ? chosen : (measures[0] as HeatMeasure);
+  const measure = measures.find((one) => one === state.cells.value) ?? (measures[0] as HeatMeasure);
   const measured = useHeat(client, overview, measure, bins, range);
-  return <OrderedHeat {...{ model, overview, onPick, measure, measured }} onMeasure={setMeasure} />;
+  const setMeasure = (chosen: HeatMeasure): void => {
+    state.cells.value = chosen;
+  };
+  const setOrder = (order: RankOrder): void => {
+    state.rankOrder.value = order;
+  };
+  const order = rankOrders.find((one) => one === state.rankOrder.value);
+  return <OrderedHeat {...{ model, overview, onPick, measure, measured, order }} onMeasure={setMeasure} onOrder={setOrder} />;
 }
 
 /** The heat map with a choice of its order. */
 export function OrderedHeat({
   model,
   overview,
+  order: chosen,
+  onOrder,
   ...props
-}: { readonly model: Pick<RunModel, 'processes'> } & Omit<HeatMapProps, 'ranks' | 'marked' | 'orderChoice'>): JSX.Element {
-  const [chosen, setOrder] = useState<RankOrder | undefined>(undefined);
+}: {
+  readonly model: Pick<RunModel, 'processes'>;
+  readonly order: RankOrder | undefined;
+  readonly onOrder: (order: RankOrder) => void;
+} & Omit<HeatMapProps, 'ranks' | 'marked' | 'orderChoice'>): JSX.Element {
   const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
   // Processes of a live run change several times a second; here only their hosts count.
   const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
@@ -379,7 +403,7 @@ export function OrderedHeat({
   const choice = (
     <label>
       Order
-      <select value={order} onChange={({ currentTarget }) => setOrder(currentTarget.value as RankOrder)}>
+      <select value={order} onChange={({ currentTarget }) => onOrder(currentTarget.value as RankOrder)}>
         <option value="slow">slowest on top</option>
         <option value="rank">by rank</option>
         <option value="host">by host</option>

@@ -199,9 +199,9 @@ function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX
 const dataOf = ({ steps, lines }: StepChartProps): uPlot.AlignedData => [[...steps], ...lines.map(({ values }) => [...values])];
 
 function beyondText({ lines, nameOf }: StepChartProps, beyond: readonly number[]): string {
-  const first = beyond[0] as number;
-  const most = Math.max(...lines.map(({ values }) => values[first] ?? 0));
-  const where = `${nameOf(first)}: ${formatDuration(most)}`;
+  const mostAt = (point: number): number => Math.max(...lines.map(({ values }) => values[point] ?? 0));
+  const longest = beyond.reduce((most, point) => (mostAt(point) > mostAt(most) ? point : most));
+  const where = `${nameOf(longest)}: ${formatDuration(mostAt(longest))}`;
   return beyond.length === 1 ? `Beyond the chart: ${where}` : `Beyond the chart: ${where}, and ${beyond.length - 1} more`;
 }
 

@@ -2,18 +2,17 @@
 // leads to its longest event on the timeline.
 
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
 import type { RunClient } from '../client/run-client.ts';
 import type { ViewState } from '../client/view-state.ts';
 import { Tabset } from '../controls/tabset.tsx';
-import { type ProfileSection, ProfileSectionCards, profileSections } from './profile-sections.tsx';
+import { ProfileSectionCards, profileSections } from './profile-sections.tsx';
 import { showPlace } from './show-place.ts';
 import { useProfile } from './use-profile.ts';
 import './profile.css';
 
 export function ProfileView({ client, state }: { readonly client: RunClient; readonly state: ViewState }): JSX.Element {
-  const [rank, setRank] = useState<number | undefined>(undefined);
-  const [shown, setShown] = useState<ProfileSection | undefined>(undefined);
+  const rank = state.tablesRank.value;
+  const shown = profileSections.find(({ key }) => key === state.tables.value)?.key;
   const { profile, problem } = useProfile(client, rank);
   if (profile === undefined) {
     return (
@@ -24,10 +23,18 @@ export function ProfileView({ client, state }: { readonly client: RunClient; rea
   }
   // The first tab that has something: a run without devices begins with its operators.
   const section = shown ?? profileSections.find(({ isEmpty }) => !isEmpty(profile))?.key ?? 'operators';
+  const show = (key: string): void => {
+    state.tables.value = key;
+  };
   const ranks = (
     <label class="profile-rank">
       Rank
-      <select value={rank ?? ''} onChange={({ currentTarget: { value } }) => setRank(value === '' ? undefined : Number(value))}>
+      <select
+        value={rank ?? ''}
+        onChange={({ currentTarget: { value } }) => {
+          state.tablesRank.value = value === '' ? undefined : Number(value);
+        }}
+      >
         <option value="">all together</option>
         {profile.ranks.map((one) => (
           <option key={one} value={one}>
@@ -39,7 +46,7 @@ export function ProfileView({ client, state }: { readonly client: RunClient; rea
   );
   return (
     <div class="profile">
-      <Tabset label="Tables" tabs={profileSections} shown={section} onShow={setShown} aside={ranks}>
+      <Tabset label="Tables" tabs={profileSections} shown={section} onShow={show} aside={ranks}>
         <div class="profile-body">
           {!profile.analysed && <p class="muted">Of what was read so far.</p>}
           <ProfileSectionCards section={section} profile={profile} onPlace={(name, place) => void showPlace(client, state, name, place)} />

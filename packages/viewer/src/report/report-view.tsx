@@ -9,7 +9,7 @@ import { Card } from '../overview/card.tsx';
 import { FindingsList } from '../overview/findings-list.tsx';
 import { GpuBars } from '../overview/gpu-bars.tsx';
 import type { HeatMeasure } from '../overview/heat-cells.ts';
-import { OrderedHeat, StepTimes, Summary } from '../overview/overview-view.tsx';
+import { OrderedHeat, type RankOrder, StepTimes, Summary } from '../overview/overview-view.tsx';
 import { PhaseBars } from '../overview/phase-bars.tsx';
 import { RankTable } from '../overview/rank-table.tsx';
 import { WaitingList } from '../overview/waiting-list.tsx';
@@ -91,5 +91,13 @@ function ReportHeat({ report: { model, overview, heat } }: { readonly report: Re
     const cells = heat.find((one) => one.measure === measure)?.rows;
     return cells && new Map(cells.map((row) => [row.process, row.cells]));
   }, [heat, measure]);
-  return <OrderedHeat {...{ model, overview, measure, measured, measures }} onPick={undefined} onMeasure={setMeasure} />;
+  const [order, setOrder] = useState<RankOrder | undefined>(undefined);
+  return (
+    <OrderedHeat
+      {...{ model, overview, measure, measured, measures, order }}
+      onPick={undefined}
+      onMeasure={setMeasure}
+      onOrder={setOrder}
+    />
+  );
 }
