@@ -4,6 +4,7 @@ import { type EventDetails, type EventPlace, lineName, type RunModel, shortName 
 import type { JSX } from 'preact';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
+import { arrivalsOf } from './arrivals.ts';
 import { shownFields } from './detail-fields.ts';
 import { type EventFacts, eventLink, eventText } from './event-text.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
@@ -47,7 +48,10 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
         <button type="button" title="Sum up its time (M)" onClick={() => markSelection(session)}>
           Sum up
         </button>
-        <CopyButton title="Copy all that is known of it, as text" text={() => eventText(details, facts, session.zero.peek())}>
+        <CopyButton
+          title="Copy all that is known of it, as text"
+          text={() => eventText(details, facts, { zero: session.zero.peek(), rank: rankOf(session, details) })}
+        >
           Copy details
         </CopyButton>
         <CopyButton
@@ -159,13 +163,13 @@ function Launches({ session, details }: { session: TimelineSession; details: Eve
 
 const launchCharsMax = 48;
 
+function rankOf(session: TimelineSession, { track }: EventDetails): number {
+  return session.processes.value.get(session.tracks.value.get(track)?.process ?? -1)?.rank ?? -1;
+}
+
 // Order of arrival: in a collective, the last rank kept the others waiting.
 function Partners({ session, details }: { session: TimelineSession; details: EventDetails }): JSX.Element {
-  const track = session.tracks.value.get(details.track);
-  const rank = session.processes.value.get(track?.process ?? -1)?.rank;
-  const all = [{ ...details, rank: rank ?? -1 }, ...details.partners].sort((a, b) => a.rank - b.rank || a.start - b.start);
-  const first = Math.min(...all.map(({ start }) => start));
-  const last = Math.max(...all.map(({ start }) => start));
+  const rank = rankOf(session, details);
   const isCollective = details.kind === 'collective';
   return (
     <div class="details-part">
@@ -180,26 +184,22 @@ function Partners({ session, details }: { session: TimelineSession; details: Eve
           </tr>
         </thead>
         <tbody>
-          {all.map((each) => {
-            const isThis = each.track === details.track && each.event === details.event;
-            const isLast = isCollective && each.start === last && all.length > 1;
-            return (
-              <tr key={`${each.track}.${each.event}`} class={isThis ? 'is-this' : isLast ? 'is-last' : ''}>
-                <th scope="row">
-                  {isThis ? (
-                    `${each.rank}`
-                  ) : (
-                    <button type="button" class="link" onClick={() => goTo(session, each)}>
-                      {each.rank}
-                    </button>
-                  )}
-                </th>
-                <td>{each.start === first ? 'first' : `+ ${formatDuration(each.start - first)}`}</td>
-                {isCollective && <td>{isLast ? 'last in' : formatDuration(Math.min(last - each.start, each.length))}</td>}
-                <td>{formatDuration(each.length)}</td>
-              </tr>
-            );
-          })}
+          {arrivalsOf(details, rank).map(({ place, rank: of, isThis, isLast, cameIn, waited }) => (
+            <tr key={`${place.track}.${place.event}`} class={isThis ? 'is-this' : isLast ? 'is-last' : ''}>
+              <th scope="row">
+                {isThis ? (
+                  `${of}`
+                ) : (
+                  <button type="button" class="link" onClick={() => goTo(session, place)}>
+                    {of}
+                  </button>
+                )}
+              </th>
+              <td>{cameIn}</td>
+              {waited !== undefined && <td>{waited}</td>}
+              <td>{formatDuration(place.length)}</td>
+            </tr>
+          ))}
         </tbody>
       </table>
       {details.partnersMissing.length > 0 && <p class="warning">Not found on rank {formatRanks(details.partnersMissing)}</p>}
