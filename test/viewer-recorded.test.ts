@@ -104,6 +104,12 @@ describe('an op that launches the same kernels again and again', () => {
     await tab.locator('.profile-rank select').selectOption('1');
     await tab.getByRole('table', { name: `${table} of rank 1` }).waitFor();
     expect(of(await csvOf(tab, `${table} of rank 1`))).toEqual(line(second));
+    // The address holds the rank and the tables: a page that is opened there shows the same, and Back returns to all ranks.
+    await expect.poll(() => tab.url()).toMatch(/[?&]rank=1\b/);
+    await tab.reload();
+    await tab.getByRole('table', { name: `${table} of rank 1` }).waitFor();
+    await tab.goBack();
+    await tab.getByRole('table', { name: table, exact: true }).waitFor();
     expect(page.tab.problems).toEqual([]);
   });
 });
@@ -137,6 +143,11 @@ describe('a planted straggler', () => {
     await slow.waitFor();
     expect(page.clicks).toBe(3);
     if (name === 'rank1_forward') await page.tab.picture('straggler-step');
+    // A click on the rank's name folds and unfolds it, as that on the arrow does.
+    const arrow = header.locator('.row-fold');
+    const before = await arrow.getAttribute('aria-expanded');
+    await header.locator('.row-label').click();
+    await expect.poll(() => arrow.getAttribute('aria-expanded')).not.toBe(before);
     expect(page.tab.problems).toEqual([]);
   });
 

@@ -106,7 +106,12 @@ function RowHeader({
       ) : (
         <span class="row-fold" aria-hidden="true" />
       )}
-      <span class="row-label" title={titleOf(row)}>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the button before it does the same, with keys */}
+      <span
+        class={row.isFoldable ? 'row-label row-label-folds' : 'row-label'}
+        title={titleOf(row)}
+        onClick={({ detail }) => row.isFoldable && detail < 2 && session.toggle(row)}
+      >
         {row.label}
       </span>
       {row.kind === 'rank' && row.process !== undefined && <RankBadges process={row.process} row={row} />}
