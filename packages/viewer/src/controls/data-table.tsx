@@ -24,6 +24,8 @@ export interface Column<Row> {
   readonly value?: (row: Row) => CsvValue;
   /** Unit of that value, for its header: `ns`. */
   readonly unit?: string;
+  /** Only for other programs: the page has no room for it. */
+  readonly isOnlyInFile?: boolean;
 }
 
 export interface DataTableProps<Row> {
@@ -43,7 +45,8 @@ export interface DataTableProps<Row> {
 
 /** The table sorts its rows; the caller filters them. */
 export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
-  const { caption, columns, rows, keyOf, pageRows = 50, empty, classOf, foot = '' } = props;
+  const { caption, rows, keyOf, pageRows = 50, empty, classOf, foot = '' } = props;
+  const columns = props.columns.filter(({ isOnlyInFile }) => isOnlyInFile !== true);
   const [order, setOrder] = useState(props.order);
   const [page, setPage] = useState(0);
   const column = columns.find(({ key }) => key === order.by);
@@ -114,7 +117,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
         </table>
       </div>
       {foot !== '' && <p class="data-table-foot">{foot}</p>}
-      {sorted.length > 0 && <TableExport caption={caption} columns={columns} rows={sorted} />}
+      {sorted.length > 0 && <TableExport caption={caption} columns={props.columns} rows={sorted} />}
       {pages > 1 && (
         <nav class="data-table-pages" aria-label={`Pages of ${caption}`}>
           <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>

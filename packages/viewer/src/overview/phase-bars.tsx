@@ -5,7 +5,7 @@
 //
 // With very many ranks, only the first are shown until a person asks for more.
 
-import { isWaitingRole, type Overview, otherPhase, phaseMedians } from '@ranktrace/protocol';
+import { cutMiddle, isWaitingRole, type Overview, otherPhase, phaseMedians } from '@ranktrace/protocol';
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
@@ -23,6 +23,7 @@ export interface PhaseBarsProps {
 /** Ranks shown before a person asks for more, and by how many more each time. */
 export const shownFirst = 8;
 const shownMore = 32;
+const nameCharsMax = 40;
 
 export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
   const [shown, setShown] = useState(shownFirst);
@@ -37,9 +38,12 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
       <PhaseLegend phases={phases} />
       <ol>
         <li class="phase-row is-median">
-          <span class="phase-rank">median</span>
+          <span class="phase-rank" title="The median rank in each phase">
+            median
+          </span>
           <PhaseBar phases={phases} roles={overview.phaseRoles} values={medians} longest={longest} />
-          <span class="phase-excess">{formatDuration(sum(medians))}</span>
+          {/* No length: the phases' medians may be of different ranks, so that no step is as long as their sum. */}
+          <span class="phase-excess" />
         </li>
         {rows.slice(0, shown).map((row) => (
           <li key={`${row.rank.rank}/${row.rank.process}`}>
@@ -103,7 +107,7 @@ export const PhaseLegend = ({ phases }: { readonly phases: readonly string[] }):
     {phases.map((name, at) => (
       <li key={name}>
         <span class="phase-mark" style={{ background: `var(${phaseColour(phases, at)})` }} />
-        {name}
+        <span title={name}>{cutMiddle(name, nameCharsMax)}</span>
       </li>
     ))}
   </ul>

@@ -1,6 +1,6 @@
 // All ranks in a table: length of steps, phases, clock bound, and losses.
 
-import { lowerMedian, type Overview, type OverviewRank, type RunModel, type ViewProcess } from '@ranktrace/protocol';
+import { cutMiddle, lowerMedian, type Overview, type OverviewRank, type RunModel, type ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
@@ -25,8 +25,9 @@ interface RankRow {
   readonly more: number;
 }
 
-/** Phases that have columns of their own. */
+/** Phases that have columns of their own on the page; a file has all. */
 const phaseColumns = 5;
+const phaseCharsMax = 32;
 
 export function RankTable({ overview, model, onPick }: RankTableProps): JSX.Element {
   const [filter, setFilter] = useState('');
@@ -56,9 +57,18 @@ export function RankTable({ overview, model, onPick }: RankTableProps): JSX.Elem
         order={{ by: 'mean', direction: 'down' }}
         pageRows={25}
         empty="No rank matches the filter."
+        foot={phasesText(overview.phases)}
       />
     </div>
   );
+}
+
+/** The phases that have no column. */
+function phasesText(phases: readonly string[]): string {
+  const others = phases.slice(phaseColumns);
+  if (others.length === 0) return '';
+  const names = others.map((name) => cutMiddle(name, phaseCharsMax)).join(', ');
+  return `Copy and CSV also have ${formatMany(others.length, 'further phase')}: ${names}`;
 }
 
 function rowsOf({ ranks }: Overview, { processes }: RankTableProps['model']): readonly RankRow[] {
@@ -110,6 +120,7 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       title: 'vs median',
       hint: 'Mean step against that of the median rank',
       isNumber: true,
+      unit: '1 = 100 %',
       sort: ({ more }) => more,
       show: ({ more }) => formatMorePart(more),
     },
@@ -120,6 +131,7 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       key: 'bound',
       title: 'Clock',
       hint: 'How far its times can be off those of other hosts',
+      unit: 'ns',
       isNumber: true,
       sort: ({ process }) => process?.alignment.bound ?? Number.POSITIVE_INFINITY,
       show: ({ process }) => (process === undefined ? '–' : formatBound(process.alignment.bound)),
@@ -138,9 +150,10 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       sort: ({ process }) => (process?.ended === true ? 'ended' : 'running'),
       show: ({ process }) => (process === undefined ? '–' : process.ended ? 'ended' : 'running'),
     },
-    ...phases
-      .slice(0, phaseColumns)
-      .map((name, at) => time(`phase ${name}`, name, `Mean ${name} per step`, ({ of }) => of.phases[at] ?? 0)),
+    ...phases.map((name, at) => ({
+      ...time(`phase ${name}`, cutMiddle(name, phaseCharsMax), `Mean ${name} per step`, ({ of }) => of.phases[at] ?? 0),
+      isOnlyInFile: at >= phaseColumns,
+    })),
   ];
 }
 

@@ -11,23 +11,14 @@ import {
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
+import { boundText } from '../controls/path-bounds.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { countColumn, shareColumn, timeColumn } from './profile-columns.tsx';
 import './profile.css';
 
-const boundText: Readonly<Record<string, string>> = {
-  cpu: 'host',
-  compute: 'compute',
-  communication: 'communication',
-  copy: 'copies',
-  gap: 'gaps between kernels',
-  launch: 'launches',
-};
-const boundOf = (bound: string): string => boundText[bound] ?? bound;
-
 /** The critical path of the step of median length, across ranks where there are several. */
 export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Element {
-  const names = path.byBound.map(([bound]) => boundOf(bound));
+  const names = path.byBound.map(([bound]) => boundText(bound));
   const share = (time: number): number => (path.total > 0 ? time / path.total : 0);
   const columns: readonly Column<ProfilePathLine>[] = [
     { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
@@ -41,7 +32,7 @@ export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Eleme
         </span>
       ),
     },
-    { key: 'bound', title: 'Bound by', sort: ({ bound }) => boundOf(bound), show: ({ bound }) => boundOf(bound) },
+    { key: 'bound', title: 'Bound by', sort: ({ bound }) => boundText(bound), show: ({ bound }) => boundText(bound) },
     timeColumn({ key: 'total', title: 'On the path', of: ({ total }) => total }),
     shareColumn({ key: 'share', title: 'Share', of: ({ total }) => share(total) }),
     countColumn({ key: 'count', title: 'Times', of: ({ count }) => count }),
@@ -57,7 +48,7 @@ export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Eleme
               .join(', ')}`
           : ` on rank ${path.byRank[0]?.[0] ?? 0}`}
       </p>
-      <PhaseLegend phases={path.byBound.map(([bound, time]) => `${boundOf(bound)} ${formatPercent(share(time))}`)} />
+      <PhaseLegend phases={path.byBound.map(([bound, time]) => `${boundText(bound)} ${formatPercent(share(time))}`)} />
       <PhaseBar
         phases={names}
         roles={names.map(() => 'work' as const)}

@@ -5,21 +5,11 @@ import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatDuration, formatMany, formatPercent, formatTime } from '../controls/format.ts';
+import { boundText } from '../controls/path-bounds.ts';
 import { goToSegment, stepAlongPath } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
 const nameCharsMax = 60;
-
-/** The bounds of segments in words. */
-const boundNames: Readonly<Record<ViewPathSegment['bound'], string>> = {
-  cpu: 'host',
-  compute: 'compute',
-  communication: 'communication',
-  copy: 'copy',
-  gap: 'pause of a stream',
-  launch: 'launch',
-  none: 'wait',
-};
 
 export function PathPanel({ session }: { session: TimelineSession }): JSX.Element {
   const path = session.path.value;
@@ -85,7 +75,7 @@ const Bounds = ({ path: { byBound, total } }: { path: ViewPath }): JSX.Element =
     {(Object.keys(byBound) as ViewPathSegment['bound'][])
       .filter((bound) => byBound[bound] > 0.0005 * total)
       .sort((a, b) => byBound[b] - byBound[a])
-      .map((bound) => `${boundNames[bound]} ${formatPercent(byBound[bound] / total)}`)
+      .map((bound) => `${boundText(bound)} ${formatPercent(byBound[bound] / total)}`)
       .join(' · ')}
   </span>
 );
@@ -110,7 +100,7 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
         </button>
       ),
     },
-    { key: 'bound', title: 'Bound by', sort: ({ bound }) => boundNames[bound], show: ({ bound }) => boundNames[bound] },
+    { key: 'bound', title: 'Bound by', sort: ({ bound }) => boundText(bound), show: ({ bound }) => boundText(bound) },
     {
       key: 'start',
       title: 'Start',
