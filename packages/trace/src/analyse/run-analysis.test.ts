@@ -69,6 +69,14 @@ describe('who keeps others waiting', () => {
     expect(length).toBeLessThan(1.3 * fault.ms * ms);
   });
 
+  it('gives all reasons why nothing is known of one rank in one finding', () => {
+    const { sources } = simulatedCluster({ ranks: 2, steps: 1, rpcsPerSecond: 0, seed: 5 });
+    const unknown = analysisOf(sources.slice(0, 1)).findings.filter(({ kind }) => kind === 'inconclusive');
+    expect(unknown.map(({ text }) => text)).toEqual([
+      expect.stringMatching(/^which rank waits for which is unknown\. only 1 step was reported .*; there are no two ranks to compare/),
+    ]);
+  });
+
   it('blames no rank in a balanced job, though it says what its steps wait for', () => {
     const { findings } = analysisOf(recorded('balanced'));
     expect(findings.map(({ severity, kind, ranks }) => [severity, kind, ranks])).toEqual([

@@ -247,7 +247,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
 /** The causes of long steps, worst first; each points to the longest single wait for the blamed rank. */
 function blamed(blame: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
   const { verdict, findings, steps: all } = blame;
-  return findings
+  return reasonsTogether(findings)
     .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
     .map((finding): ViewFinding => {
       const { kind, ranks, phase, hostIn, steps, evidence } = finding;
@@ -270,6 +270,16 @@ function blamed(blame: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding
         ...place,
       };
     });
+}
+
+/** Several reasons why nothing is known are one finding. */
+function reasonsTogether<Found extends Pick<BlameFinding, 'kind' | 'evidence'>>(findings: readonly Found[]): readonly Found[] {
+  const [first, ...others] = findings.filter(({ kind }) => kind === 'inconclusive');
+  if (first === undefined || others.length === 0) return findings;
+  const reasons = [first, ...others].flatMap(({ evidence }) => evidence.slice(0, 1)).join('; ');
+  return findings.flatMap((finding) =>
+    finding === first ? [{ ...first, evidence: [reasons] }] : others.includes(finding) ? [] : [finding],
+  );
 }
 
 /** Causes that take some of any step: a warning only where they are the verdict. */

@@ -241,7 +241,10 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   const why: string[] = [];
   // No steps is a valid input: there is nothing to judge.
   if (ranks.length === 0) return why;
-  if (steps.length < stepsMin) why.push(`only ${steps.length} steps were reported by all ranks: at least ${stepsMin} are needed`);
+  if (steps.length < stepsMin)
+    why.push(
+      `only ${steps.length === 1 ? '1 step was' : `${steps.length} steps were`} reported by all ranks: at least ${stepsMin} are needed`,
+    );
   if (ranks.length < 2) why.push('there are no two ranks to compare');
   if (missing.length > 0) {
     const who = missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`;
