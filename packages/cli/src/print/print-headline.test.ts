@@ -25,3 +25,14 @@ it('a slow rank comes first, with the verdict where that is about something else
   check('network', [network, straggler], `${slow}; verdict: network: 8.00 ms per step, 40.0 % of the mean step`);
   check('network', [network], 'in short: network: 8.00 ms per step, 40.0 % of the mean step');
 });
+
+it('a balanced run with long steps is not called balanced alone', () => {
+  const long = finding('long_steps', [1], 'forward', 8);
+  check('balanced', [], 'in short: balanced, no rank is to blame');
+  check('balanced', [finding('long_steps', [], undefined, 1)], 'in short: balanced, no rank is to blame');
+  check(
+    'balanced',
+    [long],
+    'in short: balanced, no rank is to blame, but for long_steps: rank 1 in forward: 8.00 ms per step, 40.0 % of it',
+  );
+});

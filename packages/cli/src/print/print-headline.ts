@@ -72,8 +72,13 @@ function inShortLine(
     const more = findings.length > 1 ? `, and ${findings.length - 1} more like it` : '';
     return `in short: ${printable(first.text)}${more}${slow.includes(first) ? otherVerdict(first, blame) : ''}`;
   }
-  return state === 'balanced' && blame.verdict === 'balanced' ? 'in short: balanced, no rank is to blame' : '';
+  if (state !== 'balanced' || blame.verdict !== 'balanced') return '';
+  const long = blame.findings.find(({ kind, shareOfStep }) => kind === 'long_steps' && shareOfStep >= longShareMin);
+  return `in short: balanced, no rank is to blame${long === undefined ? '' : `, but for ${printable(blameHeadline(long, blame))}`}`;
 }
+
+/** Long steps are no verdict where they are few, or their cause is unknown; from this share of the time on, they are no small matter either. */
+const longShareMin = 0.1;
 
 /** A slow rank comes first even where something else accounts for more of the steps: then the line has both. */
 function otherVerdict({ kind }: Stated, blame: Pick<RunBlame, 'verdict' | 'findings' | 'cutAt' | 'steps'>): string {
