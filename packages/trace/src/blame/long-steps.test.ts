@@ -59,6 +59,24 @@ describe('in a job of four ranks', () => {
     expect(Math.abs((longOf(blame)[0]?.costMsPerAffectedStep ?? 0) - 400)).toBeLessThan(40);
   });
 
+  it.each(someSeeds([1, 2, 3, 4]).flatMap((seed) => [2, 3, 4].map((ranks) => [ranks, seed] as const)))(
+    'names one of %i ranks that stalls now and then where many steps are longer for all (seed %i)',
+    (ranks, seed) => {
+      const all = Array.from({ length: ranks }, (_, rank) => rank);
+      const longer = every(6, 240).flatMap((step) => all.map((rank) => slow(rank, step, 250)));
+      const blame = blameOf({ ranks, seed, steps: 240, stragglers: [...longer, ...every(25, 240).map((step) => slow(1, step, 1500))] });
+      expect(blame.verdict).toBe('long_steps');
+      expect(longOf(blame)).toMatchObject([{ ranks: [1], phase: 'forward', affectedSteps: 9 }]);
+      expect(Math.abs((longOf(blame)[0]?.costMsPerStep ?? 0) - (9 * 1500) / 240)).toBeLessThan(4);
+      expect(blame.findings.filter(({ kind }) => kind === 'rotating_imbalance' || kind === 'straggler')).toEqual([]);
+    },
+  );
+
+  it.each(someSeeds([1, 2, 3]))('leaves no step out where many are as much longer on ranks by turns (seed %i)', (seed) => {
+    const blame = blameOf({ seed, steps: 240, stragglers: every(3, 240).map((step) => slow((step / 3) % 4, step, 250)) });
+    expect([blame.verdict, longOf(blame)]).toEqual(['rotating_imbalance', []]);
+  });
+
   it('tells two causes apart', () => {
     const evaluations = every(64, 600).flatMap((step) => [0, 1, 2, 3].map((rank) => slow(rank, step, 500)));
     const blame = blameOf({ steps: 600, stragglers: [...evaluations, ...every(90, 600).map((step) => slow(0, step, 400, 'optimizer'))] });

@@ -355,7 +355,9 @@ export class LongSteps {
     const distance = long.step - group.last;
     if (distance > 0 && (group.distances.has(distance) || group.distances.size < limits.blameLongDistancesMax))
       group.distances.set(distance, (group.distances.get(distance) ?? 0) + 1);
-    group.last = long.step;
+    // A restarted run repeats steps.
+    group.first = Math.min(group.first, long.step);
+    group.last = Math.max(group.last, long.step);
     group.count++;
     if (!isScheduling) group.quiet++;
     group.cost += cost;

@@ -131,15 +131,20 @@ export function* cutWindow(
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */
 export const outlierMin = 2.5;
-/** … unless more than this share of steps is. */
+/** … unless more than this share of steps is: then one longer than so many times as long as the longest of the others. */
 const outlierShareMax = 0.125;
 
-/** Without steps of another kind, such as the first or a checkpoint: long ones of these processes, each of which has all of the steps. */
+/**
+ * Without steps of another kind, such as the first or a checkpoint: long ones of these processes, each of which has all of the steps. Where every sixth step takes
+ * longer on all ranks, say, these are no outliers, but a stall that takes far longer than they do is one.
+ */
 export function withoutOutliers<Step extends StepLengths>(raw: readonly Step[], taking: readonly TraceProcess[]): Step[] {
   const longest = raw.map(({ ranks }) => Math.max(0, ...taking.map(({ index }) => (ranks.get(index) as { length: number }).length)));
-  const most = outlierMin * median(longest);
-  const usual = raw.filter((_, index) => (longest[index] as number) <= most);
-  return raw.length - usual.length > Math.max(1, outlierShareMax * raw.length) ? [...raw] : usual;
+  const upTo = (level: number): Step[] => raw.filter((_, index) => (longest[index] as number) <= outlierMin * level);
+  const usual = upTo(median(longest));
+  const outliersMax = Math.floor(Math.max(1, outlierShareMax * raw.length));
+  if (raw.length - usual.length <= outliersMax) return usual;
+  return upTo(longest.toSorted((a, b) => b - a)[outliersMax] as number);
 }
 
 /** For each rank the life with most of these steps; ranks with less than half as many as the top rank are left out. */
