@@ -32,7 +32,7 @@ export class HeadlineSinks {
   /** After the merge's end. Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */
   get blame(): RunBlame {
     const ofDevices = this.#devices.blame;
-    return ofDevices === undefined ? this.#steps.blame : this.#steps.addLongSteps(ofDevices);
+    return ofDevices === undefined ? this.#steps.blame : this.#steps.addLongSteps(ofDevices, this.#devices.stepLengths);
   }
 
   /** Hangs at the run's end. */

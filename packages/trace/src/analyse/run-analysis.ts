@@ -158,7 +158,10 @@ export class RunAnalysisSink implements TraceSink {
     if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
     // Where work runs on GPUs, hosts only launch it.
     const ofDevices = yield* during(this.#deviceBlame.judging(), progress);
-    const blame = ofDevices === undefined ? yield* during(this.#blame.judging(), progress) : this.#blame.addLongSteps(ofDevices);
+    const blame =
+      ofDevices === undefined
+        ? yield* during(this.#blame.judging(), progress)
+        : this.#blame.addLongSteps(ofDevices, this.#deviceBlame.stepLengths);
     const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const hangs = hangsOf(openWork, steps, this.#isLive);

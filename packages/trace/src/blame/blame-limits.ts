@@ -9,6 +9,8 @@ export const blameLimits = {
   blameEpisodesMax: 64,
   /** Changes of the cluster's step time at which windows may begin: the last ones. */
   blameChangesMax: 64,
+  /** Steps of another kind that may turn out to be like the others on their devices: the last ones. */
+  blameLongStepsMax: 4096,
   /** Causes of steps of another kind that are told apart; further ones share one. */
   blameLongGroupsMax: 64,
   /** Stretches of one such step, between meetings of all ranks, in each of which other ranks may be the slowest. */

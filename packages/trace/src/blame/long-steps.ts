@@ -318,22 +318,52 @@ const warmUpSteps = 8;
 const regularShareMin = 0.8;
 const regularDistancesMin = 2;
 
-/** Collects the long steps of a run by their causes, as its windows pass. Memory: `blameLongGroupsMax` groups. */
+/** Collects the long steps of a run by their causes, as its windows pass. Memory: `blameLongStepsMax` steps and `blameLongGroupsMax` groups. */
 export class LongSteps {
   readonly #groups = new Map<string, Group>();
   #first = Number.POSITIVE_INFINITY;
   #before: { readonly step: number; readonly group: Group } | undefined;
-  /** Length of all of them, ns, and their number; without those of the warm-up. */
-  time = 0;
-  count = 0;
+  /** The last ones, in no group so far: devices may say more of them. */
+  #held: { readonly long: LongStep; readonly isScheduling: boolean }[] = [];
+  #time = 0;
+  #count = 0;
+
+  /** Length of all of them, ns, without those of the warm-up. */
+  get time(): number {
+    return this.#held.reduce((sum, { long }) => sum + long.length, this.#time);
+  }
+
+  /** Their number. */
+  get count(): number {
+    return this.#count + this.#held.length;
+  }
 
   /** `first`: the first step of the window; `isScheduling`: waits for a CPU explain them. Windows come in the order of their steps. */
   add(first: number, steps: readonly LongStep[], isScheduling: boolean): void {
     this.#first = Math.min(this.#first, first);
     for (const long of steps) {
       if (long.step < this.#first + warmUpSteps) continue;
-      this.time += long.length;
-      this.count++;
+      this.#held.push({ long, isScheduling });
+    }
+    this.#group(this.#held.length - limits.blameLongStepsMax);
+  }
+
+  /** Replaces the last ones by what `by` makes of them; returns how many are no long steps. */
+  amend(by: (long: readonly LongStep[]) => readonly (LongStep | undefined)[]): number {
+    const before = this.#held;
+    const amended = by(before.map(({ long }) => long));
+    this.#held = before.flatMap(({ isScheduling }, at) => {
+      const long = amended[at];
+      return long === undefined ? [] : [{ long, isScheduling }];
+    });
+    return before.length - this.#held.length;
+  }
+
+  /** Adds the first ones to their groups. */
+  #group(count: number): void {
+    for (const { long, isScheduling } of this.#held.splice(0, Math.max(0, count))) {
+      this.#time += long.length;
+      this.#count++;
       for (const cause of long.causes) {
         const before = this.#before;
         const isRest = cause.kind === 'unknown' && before?.step === long.step - 1;
@@ -367,6 +397,7 @@ export class LongSteps {
 
   /** Groups that cost at least `least` ns each, the most costly first; the others are one, without a cause, if together they do. */
   groups(least: number): LongStepGroup[] {
+    this.#group(this.#held.length);
     const all = [...this.#groups.values()].sort((a, b) => b.cost - a.cost);
     const others = all.filter(({ cost }) => cost < least);
     const joined = others.reduce<Group | undefined>(

@@ -14,7 +14,7 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
-import { median } from '../model/robust.ts';
+import { mean, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
@@ -23,6 +23,7 @@ import type { BlameWindow, StepRange } from './blame-window.ts';
 import { cpuWaitOf } from './cpu-wait.ts';
 import type { FaultCost } from './fault-cost.ts';
 import { faultEdge } from './fault-edge.ts';
+import { type DeviceLength, longOnDevices } from './long-on-devices.ts';
 import { type LongStep, LongSteps } from './long-steps.ts';
 import { outlierMin } from './raw-steps.ts';
 import { type StepBlameOptions, StepBlameSink } from './step-blame-sink.ts';
@@ -209,8 +210,11 @@ export class RunBlameSink implements TraceSink {
     });
   }
 
-  /** Blame of devices with the hosts' long steps: devices are recorded in some steps, their hosts in all. Call it instead of `judging`. */
-  addLongSteps(blame: RunBlame): RunBlame {
+  /**
+   * Blame of devices with the hosts' long steps: devices are recorded in some steps, their hosts in all. `onDevices`: lengths of steps there by number.
+   * Call it instead of `judging`.
+   */
+  addLongSteps(blame: RunBlame, onDevices: ReadonlyMap<number, DeviceLength> = new Map()): RunBlame {
     this.#steps.settleOver();
     const left = this.#steps.held.filter((step) => step > this.#judgedUpTo);
     const lengths = left.map((step) => this.#steps.lengthOf(step));
@@ -221,8 +225,11 @@ export class RunBlameSink implements TraceSink {
     const others = lengths.filter((_, place) => !isLong.has(left[place] as number));
     const time = others.reduce((sum, length) => sum + length, 0);
     this.#addLong(left[0] ?? 0, long, ranks, time);
-    this.#compared += others.length;
+    this.#compared += others.length + this.#long.amend((long) => longOnDevices(long, onDevices));
     this.#time += time;
+    // Hosts that run ahead take less time for a step than their devices.
+    const compared = [...onDevices.values()].filter(({ isCompared }) => isCompared);
+    if (2 * compared.length >= this.#compared) this.#time = this.#compared * mean(compared.map((step) => step.mean));
     return this.#withLong(blame);
   }
 

@@ -10,7 +10,9 @@
 
 import { otherPhase, type PhaseRole } from '@ranktrace/protocol';
 import type { BlameStep, BlameWindow, Meeting, Piece, RankStep } from '../blame/blame-window.ts';
+import type { DeviceLength } from '../blame/long-on-devices.ts';
 import { alignmentOf, processesTaking, type RawCollective, ranksOf, withoutOutliers } from '../blame/raw-steps.ts';
+import { mean } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { HostWaits, type IdleCause, type IdlePiece, idlePieces } from './idle-time.ts';
@@ -69,6 +71,8 @@ export class DeviceSteps {
   readonly #taking: readonly TraceProcess[];
   readonly #whole: readonly WholeStep[];
   readonly #cutters: StepCutter[] = [];
+  /** Numbers of the steps in any window, without those so much longer that they are of another kind. */
+  readonly #compared = new Set<number>();
   /** By place of a step: its ranks. */
   readonly #cut = new Map<number, readonly RankStep[]>();
   #cutUpTo = 0;
@@ -96,6 +100,16 @@ export class DeviceSteps {
     return this.#whole.length;
   }
 
+  /** By number of such a step; after the windows. */
+  get lengths(): ReadonlyMap<number, DeviceLength> {
+    return new Map(
+      this.#whole.map(({ step, ranks }) => {
+        const lengths = this.#taking.map(({ index }) => (ranks.get(index) as TimedStep).length);
+        return [step, { longest: Math.max(...lengths), mean: mean(lengths), isCompared: this.#compared.has(step) }];
+      }),
+    );
+  }
+
   /**
    * The window of steps `from` to `until` − 1 of them. Windows come in order, and may begin with steps of those before from `keptFrom` on: each step is
    * cut once. Yields after each rank's beginning and after each step.
@@ -119,6 +133,7 @@ export class DeviceSteps {
     for (const [at, one] of whole.entries()) {
       const ranks = this.#cut.get(from + at);
       if (!kept.has(one) || ranks === undefined) continue;
+      this.#compared.add(one.step);
       steps.push({ step: one.step, follows: steps.at(-1)?.step === one.step - 1, ranks });
     }
     return {

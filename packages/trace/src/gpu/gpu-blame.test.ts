@@ -3,7 +3,8 @@
 
 import { describe, expect, test } from 'vitest';
 import { seedCount, someSeeds } from '../../../../test/setup/seeds.ts';
-import type { RunBlame } from '../blame/run-blame-sink.ts';
+import { CollectiveParts } from '../blame/collective-parts.ts';
+import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
@@ -451,6 +452,68 @@ test('a process with profilers one after the other, each with steps of its own: 
   expect(worst(blame)).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
   expect(blame?.findings[0]).toMatchObject({ affectedSteps: 6, comparedSteps: 12 });
   expect(blame?.steps).toMatchObject({ count: 12, areRepeated: true });
+});
+
+describe('steps that are long on hosts that run ahead', () => {
+  const [steps, ahead, stepMs] = [58, 50, 8] as const;
+  /** Each step is a kernel and an all-reduce. Launches wait from the 51st step on, and rank 1 stalls in one step. */
+  function textsAhead(stallMs: number): readonly string[] {
+    const hosts = [0, 0];
+    const starts: number[] = [];
+    const events: object[][] = [[], []];
+    let free = 0;
+    for (let step = 0; step < steps; step++) {
+      const calls = hosts.map((now, rank) => {
+        const begun = Math.max(now, starts[step - ahead] ?? 0);
+        const call = { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 9, tid: 9, ts: now, dur: begun - now + 5 };
+        const calls = [2 * step + 1, 2 * step + 2].map((correlation) => ({ ...call, args: { correlation } }));
+        hosts[rank] = begun + 400 + (rank === 1 && step === 30 ? 1000 * stallMs : 0);
+        const annotation = { ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${step}`, pid: 9, tid: 9, ts: now, args: {} };
+        (events[rank] as object[]).push(...calls, { ...annotation, dur: (hosts[rank] as number) - now });
+        return begun;
+      });
+      const begins = calls.map((call) => Math.max(call + 8, free + 1));
+      starts.push(Math.max(...begins));
+      free = Math.max(...begins) + 1000 * stepMs;
+      for (const [rank, begin] of begins.entries()) {
+        const kernel = { ph: 'X', cat: 'kernel', pid: rank, tid: 7, args: { device: rank, stream: 7, correlation: 2 * step + 1 } };
+        const group = { 'Process Group Name': '0', 'Process Group Ranks': '[0, 1]', 'Group size': 2, 'Collective name': 'allreduce' };
+        const args = { ...kernel.args, ...group, 'In msg nelems': 1024, 'Out msg nelems': 1024, dtype: 'Float', Seq: step };
+        const end = begin + 1000 * (stepMs - 0.5);
+        const reduce = { ...kernel, name: 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', ts: end + 1, dur: free - end - 1 };
+        (events[rank] as object[]).push(
+          { ...kernel, name: 'gemm', ts: begin, dur: end - begin },
+          { ...reduce, args: { ...args, correlation: 2 * step + 2 } },
+        );
+      }
+    }
+    return events.map((traceEvents, rank) => JSON.stringify({ distributedInfo: { backend: 'nccl', rank, world_size: 2 }, traceEvents }));
+  }
+
+  function judgedWithHosts(texts: readonly string[]): RunBlame {
+    const [parts, gpus] = [new CollectiveParts(), new GpuSink()];
+    const [hosts, devices] = [new RunBlameSink({ parts }), new GpuBlameSink(gpus, parts)];
+    finish(mergeRun(sourcesOfKineto(texts.map(tableOfKineto)), teeSink(parts, hosts, gpus, devices)));
+    return hosts.addLongSteps(devices.blame as RunBlame, devices.stepLengths);
+  }
+
+  test('are no finding where the devices’ steps are like all others, as once a queue is full, or in a stall that the lead hides', () => {
+    for (const stallMs of [0, 60, 200]) expect(judgedWithHosts(textsAhead(stallMs))).toMatchObject({ verdict: 'balanced', findings: [] });
+  });
+
+  test('cost what the devices lose by them', () => {
+    // At step 30 rank 1 is some 230 ms ahead.
+    const [sound, stalled] = [textsAhead(0), textsAhead(600)].map((texts) => {
+      const ends = texts.flatMap((text) =>
+        [...text.matchAll(/"ts":([\d.]+),"dur":([\d.]+)/g)].map(([, ts, dur]) => Number(ts) + Number(dur)),
+      );
+      return Math.max(...ends) / 1000;
+    }) as [number, number];
+    const { findings } = judgedWithHosts(textsAhead(600));
+    expect(findings.map(({ kind, affectedSteps }) => [kind, affectedSteps])).toEqual([['long_steps', 1]]);
+    expect(Math.abs((findings[0]?.costMsPerAffectedStep ?? 0) / (stalled - sound) - 1)).toBeLessThan(0.03);
+    expect(Math.abs((findings[0]?.shareOfStep ?? 0) / ((stalled - sound) / stalled) - 1)).toBeLessThan(0.05);
+  });
 });
 
 test('a job whose ranks have no device work has no blame of devices', () => {

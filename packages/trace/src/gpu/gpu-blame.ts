@@ -13,6 +13,7 @@ import { blameLimits } from '../blame/blame-limits.ts';
 import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import { joinedBlame, withLast } from '../blame/join-blames.ts';
+import type { DeviceLength } from '../blame/long-on-devices.ts';
 import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
 import { Replay } from '../blame/replay.ts';
@@ -53,6 +54,7 @@ export class GpuBlameSink implements TraceSink {
   /** By index of the process: parts on its streams, and as NCCL's plugin saw them. */
   readonly #collectives = new Map<number, { readonly stream: RawCollective[]; readonly nccl: RawCollective[] }>();
   readonly #names = new Map<RawCollective, string>();
+  readonly #lengths = new Map<number, DeviceLength>();
   #header: TraceHeader | undefined;
   #count = 0;
 
@@ -121,6 +123,18 @@ export class GpuBlameSink implements TraceSink {
     return judged.length === 0 ? undefined : joinedBlame(judged);
   }
 
+  /** Of the judged steps, by number: their length on the devices; the longest of those that have one number. */
+  get stepLengths(): ReadonlyMap<number, DeviceLength> {
+    return this.#lengths;
+  }
+
+  #addLengths(lengths: ReadonlyMap<number, DeviceLength>): void {
+    for (const [step, length] of lengths) {
+      const known = this.#lengths.get(step);
+      if (known === undefined || known.longest < length.longest) this.#lengths.set(step, length);
+    }
+  }
+
   /** Ranks that ran together: a blame of each lap of their steps. */
   *#judging(together: readonly RankRecord[], summary: GpuSummary): Generator<void, RunBlame[]> {
     const known = together.map(({ process, members, work }): DeviceRank => {
@@ -134,7 +148,9 @@ export class GpuBlameSink implements TraceSink {
     const told = (blame: Blame): RunBlame =>
       runBlameOf(ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(blame, summary));
     for (const lap of lapsOf(ranks)) {
-      const blame = yield* blameOfSteps(new DeviceSteps(lap, this.#parts.groups), missing, told);
+      const steps = new DeviceSteps(lap, this.#parts.groups);
+      const blame = yield* blameOfSteps(steps, missing, told);
+      if (cut === undefined) this.#addLengths(steps.lengths);
       judged.push({ ...blame, ...(cut && { cutAt: cut.name }) });
     }
     return judged;
