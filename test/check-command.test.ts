@@ -1,11 +1,12 @@
 // `ranktrace check RUN --baseline B` in a pipeline: a slower run, an equal one, one that is too short, and bad usage.
 
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type GpuJobOptions, gpuJob } from '../packages/trace/src/testing/gpu-job.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-check-'));
@@ -25,6 +26,54 @@ beforeAll(async () => {
   main = await simulate('main', '--steps', '120', '--seed', '1');
   again = await simulate('again', '--steps', '120', '--seed', '2');
   slow = await simulate('slow', '--steps', '120', '--seed', '3', '--straggler', '2:backward:+20');
+});
+
+describe('ranktrace check of GPU jobs whose hosts run ahead', () => {
+  /** The files of a job whose kernels take so many times as long. */
+  function job(name: string, seed: number, times: number, options: Partial<GpuJobOptions> = {}): string {
+    const path = join(directory, name);
+    mkdirSync(path, { recursive: true });
+    const faults = [{ kind: 'slow_kernels', amount: times } as const, ...(options.faults ?? [])];
+    const { files } = gpuJob({ seed, ranks: 3, steps: 12, spread: 0.01, synchronizes: 'last', ...options, faults });
+    for (const file of files) writeFileSync(join(path, file.name), file.text);
+    return path;
+  }
+
+  it('compares steps as the GPUs take them, and says so', async () => {
+    const before = job('gpu-before', 1, 20);
+    const same = await runLine(['check', job('gpu-same', 2, 20), '--baseline', before]);
+    expect(same.stdout).toMatch(/^unchanged: .*; steps as the GPUs take them$/m);
+    const slower = await runLine(['check', job('gpu-slower', 2, 26), '--baseline', before, '--json']);
+    expect([slower.code, JSON.parse(slower.stdout)]).toMatchObject([1, { verdict: 'slower', stepsTakenBy: 'devices' }]);
+    const { change } = JSON.parse(slower.stdout) as { change: number };
+    expect(change).toBeGreaterThan(0.15);
+    expect(change).toBeLessThan(0.35);
+    const shorter = await runLine(['check', job('gpu-short', 3, 20, { steps: 6 }), '--baseline', before]);
+    expect(shorter.stdout).toMatch(/^unchanged: /m);
+    // The GPUs do not wait for 300 µs more of the host.
+    const hidden = job('gpu-hidden', 4, 20, { faults: [{ kind: 'late_data', amount: 300_000 }] });
+    expect((await runLine(['check', hidden, '--baseline', before])).stdout).toMatch(/^unchanged: /m);
+    expect((await runLine(['check', job('gpu-sync', 5, 20, { synchronizes: 'each' }), '--baseline', before])).code).toBe(0);
+    const diff = await runLine(['diff', before, hidden, '--json']);
+    expect([diff.code, JSON.parse(diff.stdout)]).toMatchObject([0, { verdict: 'unchanged', stepsTakenBy: 'devices' }]);
+  });
+
+  it('keeps both lengths in a saved baseline, and compares hosts with one that has not both', async () => {
+    const [before, slower] = [job('gpu-saved', 1, 20), job('gpu-after', 2, 26)];
+    const file = join(directory, 'gpu.json');
+    await runLine(['check', before, '--save', file]);
+    const known = await runLine(['check', slower, '--baseline', file]);
+    expect([known.code, known.stdout]).toEqual([1, expect.stringMatching(/^slower: .*; steps as the GPUs take them$/m)]);
+    const { takenBy, hostLevel, ...saved } = JSON.parse(readFileSync(file, 'utf8'));
+    expect([takenBy, hostLevel.level < saved.level.level / 5]).toEqual(['devices', true]);
+    // An earlier version saved the steps of hosts.
+    writeFileSync(file, JSON.stringify({ ...saved, level: hostLevel }));
+    const unknown = await runLine(['check', slower, '--baseline', file]);
+    expect(unknown.code).toBe(0);
+    expect(unknown.stdout).toMatch(
+      /; steps as the hosts take them: those of the GPUs are not known of all ranks and steps of the baseline$/m,
+    );
+  });
 });
 
 describe('ranktrace check', () => {

@@ -475,7 +475,8 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
       'after',
       `
 Steps count as long as their slowest rank, warm-up is left out, and long steps, such as those with a checkpoint, are compared for themselves, by the
-time that they add: the verdict is about usual steps, or about all of them where only long ones show a difference. It is one of
+time that they add: the verdict is about usual steps, or about all of them where only long ones show a difference. Where hosts run ahead of their GPUs,
+a step is as long as the GPUs take for it, and the verdict says so; docs/gpu.md has the rule. The verdict is one of
   slower           longer by --fail-on or more, and more than scatter explains: the exit code is 1
   probably_slower  longer by --fail-on or more, by odds of three to one, but it may be scatter; more steps would decide
   unchanged        neither longer nor shorter by --fail-on, or by less than these odds
@@ -527,6 +528,7 @@ slower, 0 where it is not, 2 for bad input. Times of names are per step and rank
 self times of spans (what no span inside of them covers), whole times of phases; the median over steps, and the mean of
 what is in fewer than half of them. A line is slower or faster where the difference is --fail-on or more of it, and more
 than the scatter of its steps explains; else it is within the noise. With fewer than three steps the noise is not known.
+Work of GPUs counts to the step that launched it, whenever it ran.
 A name that a run lacks is added or gone. Without steps the whole recording counts as one.`,
     )
     .addHelpText(

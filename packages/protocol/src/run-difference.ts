@@ -98,6 +98,8 @@ export interface RunDifference {
   readonly provableText: string;
   /** Share of the step from which a difference counts. */
   readonly failOn: number;
+  /** Whose steps are compared: those of hosts, or as the devices take them, where hosts run ahead of these. */
+  readonly stepsTakenBy: 'hosts' | 'devices';
   readonly a: ComparedRun;
   readonly b: ComparedRun;
   /** Lengths of steps, ns, between which `bins` lie. */

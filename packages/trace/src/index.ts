@@ -46,9 +46,10 @@ export type {
   WriteBytes,
 } from './model/trace-sink.ts';
 export { phasesOfSteps } from './steps/batch-steps.ts';
+export { CountedStepsSink } from './steps/counted-steps.ts';
 export { PhaseRoles } from './steps/phase-role.ts';
 export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
-export { type RankSummary, type RunSummary, StepSummarySink } from './steps/step-summary.ts';
+export type { RankSummary, RunSummary } from './steps/step-summary.ts';
 export { WindowSink } from './steps/window-sink.ts';
 export { chromeWriter } from './write/chrome.ts';
 export { csvWriter } from './write/csv.ts';

@@ -28,10 +28,13 @@ export function formatCheck(result: CheckResult, format: CheckFormat): string {
 }
 
 const verdictLines = (result: CheckResult): string[] =>
-  [verdictLine(result), longLine(result), provableLine(result)].filter((line) => line !== undefined);
+  [verdictLine(result, result.whose), longLine(result), provableLine(result)].filter((line) => line !== undefined);
 
 const levelHead = ['', 'run', 'ranks', 'steps', 'compared', 'step', 'noise'];
-const phaseHead = ['phase, mean per step', 'baseline', 'checked', 'difference'];
+const phaseHead = ({ stepsTakenBy }: CheckResult): string[] => [
+  `phase${stepsTakenBy === 'devices' ? ' of the host' : ''}, mean per step`,
+  ...['baseline', 'checked', 'difference'],
+];
 const rightOf = (head: readonly string[], left: number): boolean[] => head.map((_, column) => column >= left);
 
 function levelRows({ baseline, checked }: CheckResult): string[][] {
@@ -53,7 +56,7 @@ function asText(result: CheckResult): string {
   const blocks = [formatTable([levelHead, ...levelRows(result)], rightOf(levelHead, 2)), verdictLines(result).join('\n')];
   if (cause !== undefined) blocks.push([`cause: ${cause.kind}`, ...cause.evidence.map((text) => `  ${printable(text)}`)].join('\n'));
   const phases = phaseRows(result);
-  if (phases.length > 0) blocks.push(formatTable([phaseHead, ...phases], rightOf(phaseHead, 1)));
+  if (phases.length > 0) blocks.push(formatTable([phaseHead(result), ...phases], rightOf(phaseHead(result), 1)));
   return blocks.join('\n\n');
 }
 
@@ -78,7 +81,7 @@ function asMarkdown(result: CheckResult): string {
   ];
   if (cause !== undefined) blocks.push([`Cause: ${cause.kind}`, '', ...cause.evidence.map((text) => `- ${markdownText(text)}`)].join('\n'));
   const phases = phaseRows(result);
-  if (phases.length > 0) blocks.push(table(phaseHead, 1, phases));
+  if (phases.length > 0) blocks.push(table(phaseHead(result), 1, phases));
   return `${blocks.join('\n\n')}\n`;
 }
 
@@ -94,7 +97,7 @@ function asJUnit(result: CheckResult): string {
   const counts = `tests="1" failures="${failures}" errors="0" skipped="0" time="${seconds}"`;
   const said =
     failures > 0
-      ? `<failure type="slower" message="${xmlText(verdictLine(result))}">${about}</failure>`
+      ? `<failure type="slower" message="${xmlText(verdictLine(result, result.whose))}">${about}</failure>`
       : `<system-out>${about}</system-out>`;
   return `\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -118,7 +121,7 @@ const xmlText = (text: string): string =>
     .replaceAll(/[&<>"']/g, (mark) => entities[mark] as string);
 
 function asData(result: CheckResult): unknown {
-  const { verdict, failOn, baseline, checked, comparison, basis, cause } = result;
+  const { verdict, failOn, stepsTakenBy, baseline, checked, comparison, basis, cause } = result;
   const { change, confidence, isCertain, provable, ofAll } = comparison;
   const side = ({
     run,
@@ -130,7 +133,7 @@ function asData(result: CheckResult): unknown {
     return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps };
   };
   return {
-    ...{ verdict, failOn, basis, change, confidence, isCertain, provable, allSteps: ofAll },
+    ...{ verdict, failOn, stepsTakenBy, basis, change, confidence, isCertain, provable, allSteps: ofAll },
     baseline: side(baseline),
     checked: side(checked),
     ...(cause === undefined ? {} : { cause: causeData(cause) }),

@@ -1,10 +1,13 @@
 // The result of a check: the verdict on its steps, the cause of the difference, and its phases.
 
 import { type BlameChange, blameOf } from '@ranktrace/trace/blame';
-import { type JudgedSteps, judgeSteps } from '@ranktrace/trace/compare';
+import { type JudgedSteps, judgeSteps, sidesTakenBy, sidesText } from '@ranktrace/trace/compare';
 import type { RecordedSteps } from './recorded-steps.ts';
 
 export interface CheckResult extends JudgedSteps {
+  /** Whose steps are compared; and that in a phrase, '' where there is nothing to say. */
+  readonly stepsTakenBy: 'hosts' | 'devices';
+  readonly whose: string;
   readonly baseline: RecordedSteps;
   readonly checked: RecordedSteps;
   /** The cause of the difference; undefined where there is none to explain. */
@@ -12,12 +15,23 @@ export interface CheckResult extends JudgedSteps {
 }
 
 /** Compares the steps of a run with those of its baseline. */
-export function checkResult(baseline: RecordedSteps, checked: RecordedSteps, failOn: number): CheckResult {
+export function checkResult(before: RecordedSteps, after: RecordedSteps, failOn: number): CheckResult {
+  const stepsTakenBy = sidesTakenBy(before, after);
+  const ofHosts = ({ hostLevel, ...side }: RecordedSteps): RecordedSteps =>
+    hostLevel === undefined ? side : { ...side, level: hostLevel };
+  const [baseline, checked] = stepsTakenBy === 'hosts' ? ([ofHosts(before), ofHosts(after)] as const) : ([before, after] as const);
   const judged = judgeSteps(baseline.level, checked.level, failOn);
-  // Blame compares usual steps.
-  const hasCause = judged.basis === 'usual' && (judged.verdict === 'slower' || judged.verdict === 'faster');
+  // Blame compares usual steps, and those of hosts: where they run ahead, their phases do not show what makes steps long.
+  const hasCause = judged.basis === 'usual' && stepsTakenBy === 'hosts' && (judged.verdict === 'slower' || judged.verdict === 'faster');
   const cause = hasCause && baseline.blame && checked.blame && blameOf(baseline.blame, checked.blame);
-  return { ...judged, baseline, checked, cause: cause || undefined };
+  return {
+    ...judged,
+    stepsTakenBy,
+    whose: sidesText(before, after, ['the baseline', 'the checked run']),
+    baseline,
+    checked,
+    cause: cause || undefined,
+  };
 }
 
 export interface PhaseChange {

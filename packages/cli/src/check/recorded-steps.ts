@@ -21,6 +21,10 @@ export interface RecordedSteps {
   readonly ranks: number;
   readonly steps: number;
   readonly level: SeriesLevel;
+  /** Whose steps these are. Absent in what earlier versions saved: those of hosts, and of devices nothing is known. */
+  readonly takenBy?: RunSummary['takenBy'];
+  /** Where they are those of devices, the level of the hosts' steps. */
+  readonly hostLevel?: SeriesLevel | undefined;
   /** Mean time per step and rank of each phase, ns. */
   readonly phases: ReadonlyMap<string, number>;
   /** From the last steps: the data to find the cause of a difference; undefined where no step was reported by all ranks. */
@@ -44,7 +48,9 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;
-  return { run, ranks: summary.ranks.length, steps: summary.stepCount, level, phases: meanPhases(summary), blame: levelsOf(blame.window) };
+  const { takenBy, hosts, ranks, stepCount: steps } = summary;
+  const hostLevel = hosts && stepLevelOf(hosts);
+  return { run, ranks: ranks.length, steps, level, takenBy, hostLevel, phases: meanPhases(summary), blame: levelsOf(blame.window) };
 }
 
 function meanPhases({ ranks }: RunSummary): Map<string, number> {
@@ -77,31 +83,34 @@ const blameSchema = z
   .refine(({ phases, frontier, ranks }) => [frontier, ...ranks.map(({ own }) => own)].every((of) => of.length === phases.length), {
     message: 'must have a number for each phase',
   });
+const levelSchema = z.object({
+  level: length.positive(),
+  noise: length.positive(),
+  blocks: count.positive(),
+  steps: count.positive(),
+  warmUp: count,
+  error: length.positive().max(10).optional(),
+  degrees: length.positive().optional(),
+  long: z
+    .object({
+      steps: count.positive(),
+      count,
+      size: length.nonnegative().max(1e9),
+      scatter: length.nonnegative().max(1e18),
+      irregularity: length.nonnegative().max(1e9),
+    })
+    .refine((long) => long.count <= long.steps, { message: 'must not count more than steps' })
+    .optional(),
+});
 const fileSchema = z.object({
   format: z.literal(format),
   version: z.literal(version),
   run: name,
   ranks: count.positive(),
   steps: count.positive(),
-  level: z.object({
-    level: length.positive(),
-    noise: length.positive(),
-    blocks: count.positive(),
-    steps: count.positive(),
-    warmUp: count,
-    error: length.positive().max(10).optional(),
-    degrees: length.positive().optional(),
-    long: z
-      .object({
-        steps: count.positive(),
-        count,
-        size: length.nonnegative().max(1e9),
-        scatter: length.nonnegative().max(1e18),
-        irregularity: length.nonnegative().max(1e9),
-      })
-      .refine((long) => long.count <= long.steps, { message: 'must not count more than steps' })
-      .optional(),
-  }),
+  takenBy: z.enum(['hosts', 'devices', 'both', 'unknown']).optional(),
+  level: levelSchema,
+  hostLevel: levelSchema.optional(),
   phasesNs: z.record(name, length.nonnegative()),
   blame: blameSchema.optional(),
 });
@@ -152,12 +161,12 @@ export function readSavedSteps(path: string): RecordedSteps {
     const [issue] = parsed.error.issues;
     throw new CliError('bad_input', `Cannot read the baseline "${path}": ${issue?.path.join('.')}: ${issue?.message}`);
   }
-  const { phasesNs, blame, run, ranks, steps, level } = parsed.data;
+  const { phasesNs, blame, run, ranks, steps, level, takenBy, hostLevel } = parsed.data;
   const levels = blame && {
     ...blame,
     transfers: new Map(blame.transfers),
     alignment: { bound: blame.alignment.bound, unaligned: blame.alignment.unaligned },
     uncertainty: blame.uncertainty,
   };
-  return { run, ranks, steps, level, phases: new Map(Object.entries(phasesNs)), blame: levels };
+  return { run, ranks, steps, level, takenBy, hostLevel, phases: new Map(Object.entries(phasesNs)), blame: levels };
 }

@@ -2,10 +2,10 @@
 
 import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ranktrace/aggregator';
 import {
+  CountedStepsSink,
   type Finding,
   findCompleteness,
   StepRangeSink,
-  StepSummarySink,
   StepTimesSink,
   type TraceHeader,
   type TraceSink,
@@ -30,7 +30,7 @@ export async function mergeAndReport(
   steps?: StepRange,
   drained?: () => Promise<void>,
 ): Promise<RunReport & { bytes: number }> {
-  const summary = new StepSummarySink();
+  const summary = new CountedStepsSink();
   let header: TraceHeader | undefined;
   const keepHeader: TraceSink = {
     begin: (begun) => {

@@ -1,4 +1,4 @@
-import { StepSummarySink } from '@ranktrace/trace';
+import { CountedStepsSink } from '@ranktrace/trace';
 import type { RunBlame, RunFinding, Verdict } from '@ranktrace/trace/blame';
 import { expect, it } from 'vitest';
 import { HeadlineSinks } from './print-headline.ts';
@@ -16,7 +16,7 @@ const straggler = finding('straggler', [0], 'backward', 1);
 function check(verdict: Verdict, findings: readonly RunFinding[], expected: string): void {
   const headline = new HeadlineSinks();
   const blame: RunBlame = { ...headline.blame, verdict, findings, steps: { ...steps, count: 100, windows: 1 } };
-  expect(headline.inShort(blame, { findings: [], summary: new StepSummarySink().summary })).toBe(expected);
+  expect(headline.inShort(blame, { findings: [], summary: new CountedStepsSink().summary })).toBe(expected);
 }
 
 it('a slow rank comes first, with the verdict where that is about something else', () => {

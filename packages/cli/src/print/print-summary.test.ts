@@ -1,4 +1,5 @@
-import { StepSummarySink } from '@ranktrace/trace';
+import { nanos } from '@ranktrace/protocol';
+import { CountedStepsSink, type RunSummary } from '@ranktrace/trace';
 import { expect, it } from 'vitest';
 import { HeadlineSinks } from './print-headline.ts';
 import { formatReport } from './print-summary.ts';
@@ -6,7 +7,7 @@ import { formatReport } from './print-summary.ts';
 const header = { run: 'night-42', worldSize: 2, unixEpoch: undefined, processes: [] };
 
 it('says of a recording without steps that slow ranks are not looked for, and what ends a step', () => {
-  const report = { header, totals: [], summary: new StepSummarySink().summary, findings: [] };
+  const report = { header, totals: [], summary: new CountedStepsSink().summary, findings: [] };
   const { blame } = new HeadlineSinks();
   const stepsLine = (text: string) => text.split('\n').find((line) => line.startsWith('steps: '));
   expect(stepsLine(formatReport(report, blame, ''))).toMatch(
@@ -16,4 +17,31 @@ it('says of a recording without steps that slow ranks are not looked for, and wh
   expect(stepsLine(formatReport(report, { ...blame, cutAt: 'all_reduce' }, ''))).toMatch(
     /^steps: none in this recording, so windows .*judged; /,
   );
+});
+
+it('says whose steps are shown where hosts and GPUs do not agree', () => {
+  const { blame } = new HeadlineSinks();
+  const step = { step: 4, ranks: 1, shortest: nanos(8e6), longest: nanos(8e6), mean: nanos(8e6), slowestRank: 0 };
+  const rank = {
+    rank: 0,
+    steps: 1,
+    last: 4,
+    from: 0,
+    until: 8e6,
+    mean: nanos(8e6),
+    overhead: 0,
+    phases: new Map([['forward', nanos(3e5)]]),
+  };
+  const hosts = { steps: [], stepCount: 1, firstStart: 0, median: nanos(4e5), p95: nanos(4e5), ranks: [], lives: [] };
+  const summary = { ...hosts, steps: [step], median: nanos(8e6), p95: nanos(8e6), ranks: [{ ...rank, hostMean: nanos(4e5) }] };
+  const textOf = (more: Partial<RunSummary>) =>
+    formatReport({ header, totals: [], summary: { ...summary, ...more }, findings: [] }, blame, '');
+  expect(textOf({})).toContain('(each step as long as its slowest rank)');
+  expect(textOf({ takenBy: 'both' })).toBe(textOf({}));
+  expect(textOf({ takenBy: 'unknown' })).toContain(
+    '(steps as the hosts take them, each as long as its slowest rank; those of the GPUs are not known of all ranks and steps)',
+  );
+  const devices = textOf({ takenBy: 'devices', hosts });
+  expect(devices).toContain("(steps as the GPUs take them, each as long as its slowest rank; the hosts' median is 400 µs)");
+  expect(devices).toMatch(/mean per step +step +host +forward +other\nrank 0 +8\.00 ms +400 µs +300 µs/);
 });

@@ -34,7 +34,7 @@ export function formatReport(report: RunReport, blame: Judged, inShort: string, 
   const { header, summary } = report;
   const blocks = [inShort === '' ? headline(report) : `${headline(report)}\n${inShort}`];
   if (summary.median !== undefined && summary.p95 !== undefined) {
-    const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
+    const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (${takenText(summary)})`;
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
   } else blocks.push(noStepsLine(blame));
   blocks.push(
@@ -50,6 +50,16 @@ export function formatReport(report: RunReport, blame: Judged, inShort: string, 
   return blocks.filter((block) => block !== '').join('\n\n');
 }
 
+/** How long steps are meant, and whose they are where that is to be said. */
+function takenText({ takenBy, hosts }: RunSummary): string {
+  if (takenBy !== 'devices' && takenBy !== 'unknown') return 'each step as long as its slowest rank';
+  const [who, more] =
+    takenBy === 'devices'
+      ? ['GPUs', hosts?.median === undefined ? '' : `; the hosts' median is ${formatNanos(hosts.median)}`]
+      : ['hosts', '; those of the GPUs are not known of all ranks and steps'];
+  return `steps as the ${who} take them, each as long as its slowest rank${more}`;
+}
+
 /** The report as data: what `--json` prints. */
 export function reportData({ header, totals, summary, findings }: RunReport): unknown {
   return {
@@ -60,6 +70,7 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
       const device = deviceData(metadata);
       return { rank, incarnation, host, hostName, pid, alignment, ...(device && { device }), ...rest };
     }),
+    stepsTakenBy: summary.takenBy ?? 'hosts',
     steps: summary.steps,
     firstStepNs: summary.firstStart,
     medianNs: summary.median,
@@ -111,13 +122,20 @@ function phaseTable(summary: RunSummary): string {
   // A page of ranks at most: of more, those with the longest steps.
   const slowest = [...ranks].sort((a, b) => b.mean - a.mean).slice(0, ranksShown);
   const listed = ranks.filter((rank) => slowest.includes(rank));
+  // Phases are parts of the host's step.
+  const hasHosts = summary.takenBy === 'devices';
   const rows = listed.map((rank) => {
     const rest = [...rank.phases].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), 0);
     const cells = shown.map((name) => formatNanos(rank.phases.get(name) ?? 0));
-    return [`rank ${rank.rank}`, formatNanos(rank.mean), ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
+    const host = hasHosts ? [formatNanos(rank.hostMean ?? rank.mean)] : [];
+    return [`rank ${rank.rank}`, formatNanos(rank.mean), ...host, ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
   });
   const heads = shown.map((name) => nameInLine(name, phaseChars));
-  const text = formatTable([['mean per step', 'step', ...heads, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+  const head = ['mean per step', 'step', ...(hasHosts ? ['host'] : []), ...heads, 'other'];
+  const text = formatTable(
+    [head, ...rows],
+    head.map((_, column) => column > 0),
+  );
   const more = ranks.length - listed.length;
   return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
 }

@@ -20,8 +20,9 @@ import {
 import { certainty, interval95, seriesStepsMin } from '../detect/compare-series.ts';
 import { errorOf, studentQuantile } from '../detect/student.ts';
 import { lengthText } from '../model/quantity-text.ts';
-import { quantile } from '../steps/step-summary.ts';
+import { quantile, type RunSummary } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
+import { ofHosts, sidesTakenBy, sidesText } from './counted-sides.ts';
 import type { NameSums, RunTimes } from './run-times.ts';
 import type { SeriesMiddle } from './step-series.ts';
 import { type JudgedSteps, judgeSteps, longLine, provableLine, stepLevelOf, stepTimesOf, verdictLine } from './step-verdict.ts';
@@ -30,9 +31,14 @@ const binsOfSteps = 24;
 
 /** Compares B with A. `failOn`: the share from which a difference counts. */
 export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDifference {
-  const [levelA, levelB] = [stepLevelOf(a.summary), stepLevelOf(b.summary)];
+  const takenBy = sidesTakenBy(a.summary, b.summary);
+  const [stepsA, stepsB] = [a.summary, b.summary].map((summary) => (takenBy === 'hosts' ? ofHosts(summary) : summary)) as [
+    RunSummary,
+    RunSummary,
+  ];
+  const [levelA, levelB] = [stepLevelOf(stepsA), stepLevelOf(stepsB)];
   const judged = levelA === undefined || levelB === undefined ? undefined : judgeSteps(levelA, levelB, failOn);
-  const [timesA, timesB] = [stepTimesOf(a.summary), stepTimesOf(b.summary)];
+  const [timesA, timesB] = [stepTimesOf(stepsA), stepTimesOf(stepsB)];
   const both = [...timesA, ...timesB].sort((left, right) => left - right);
   // A few long steps, such as those with a checkpoint, share the last bin: the others would share the first.
   const binsFrom = both[0] ?? 0;
@@ -40,10 +46,11 @@ export function compareRuns(a: RunTimes, b: RunTimes, failOn: number): RunDiffer
   const names = namesOf(a, b, failOn);
   return {
     verdict: judged?.verdict ?? null,
-    verdictText: judged === undefined ? whyNoVerdict(a, b) : verdictLine(judged),
+    verdictText: judged === undefined ? whyNoVerdict(a, b) : verdictLine(judged, sidesText(a.summary, b.summary)),
     longText: longText(judged, names),
     provableText: judged === undefined ? '' : provableLine(judged),
     failOn,
+    stepsTakenBy: takenBy,
     a: comparedRun(a, b, timesA, binsFrom, binsUntil),
     b: comparedRun(b, a, timesB, binsFrom, binsUntil),
     binsFrom,

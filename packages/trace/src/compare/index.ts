@@ -1,6 +1,7 @@
 // Two runs, compared.
 
 export { compareRuns } from './compare-runs.ts';
+export { sidesTakenBy, sidesText } from './counted-sides.ts';
 export { type RunTimes, RunTimesSink } from './run-times.ts';
 export {
   decidingText,

@@ -18,8 +18,9 @@ import { isDeviceKind } from '../model/lanes.ts';
 import { NestedTimes } from '../model/nested-times.ts';
 import { isMark, workKind } from '../model/span-kind.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
-import { DeviceWindows, type StepSpan } from '../steps/device-windows.ts';
-import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
+import { CountedStepsSink } from '../steps/counted-steps.ts';
+import type { StepSpan } from '../steps/device-windows.ts';
+import type { RunSummary } from '../steps/step-summary.ts';
 import { compareLimits as limits } from './compare-limits.ts';
 import { StepSeries } from './step-series.ts';
 
@@ -124,7 +125,7 @@ const stepsKept = 64;
 
 export class RunTimesSink implements TraceSink {
   readonly #options: RunTimesOptions;
-  readonly #summary = new StepSummarySink();
+  readonly #summary: CountedStepsSink;
   /** By kind and place: names, with the group of a collective. */
   readonly #names: Map<string, NameSums>[] = Array.from({ length: 2 * kinds.length }, () => new Map());
   readonly #all: NameSums[] = [];
@@ -134,7 +135,6 @@ export class RunTimesSink implements TraceSink {
     if ('launched' in row) this.#launched(lane, { ...row, length, self });
     else this.#finished(row, lane, length, self, start);
   });
-  readonly #windows = new DeviceWindows();
   /** Ranks whose work has known launches. */
   #launching = 0;
   #run = '';
@@ -150,12 +150,13 @@ export class RunTimesSink implements TraceSink {
 
   constructor(options: RunTimesOptions = {}) {
     this.#options = options;
+    this.#summary = new CountedStepsSink({ hasRank: options.hasRank, hasStep: (step) => this.#isWanted(step) });
   }
 
   begin(header: TraceHeader): void {
     const { run, processes } = header;
     const { hasRank = () => true } = this.#options;
-    this.#windows.begin(header);
+    this.#summary.begin(header);
     this.#run = run;
     this.#ranks = [...new Set(processes.map(({ rank }) => rank))].filter(hasRank).sort((a, b) => a - b);
     this.#rankSteps = new Float64Array(this.#ranks.length);
@@ -172,11 +173,12 @@ export class RunTimesSink implements TraceSink {
   event(event: TraceEvent): void {
     const { kind, lane } = event;
     if (kind === 'instant' || kind === 'counter') return;
-    const launched = this.#windows.event(event);
+    const isKnown = kind === 'step' && this.#summary.has(event.step);
+    const launched = this.#summary.event(event);
     const state = this.#processes.get(lane.process);
     if (state === undefined) return;
     if (kind === 'step') {
-      this.#step(state, event);
+      this.#step(state, event, isKnown);
       return;
     }
     const isDevice = isDeviceKind(lane.kind);
@@ -186,8 +188,8 @@ export class RunTimesSink implements TraceSink {
       if (event.state !== 'close') this.#leftOut++;
       return;
     }
-    const steps = isDevice && event.state === 'whole' ? this.#processes.get(this.#windows.ownerOf(lane.process)) : undefined;
-    if (steps === undefined || (launched === undefined && !steps.isLaunching && !this.#windows.isLaunchedBefore(event))) {
+    const steps = isDevice && event.state === 'whole' ? this.#processes.get(this.#summary.windows.ownerOf(lane.process)) : undefined;
+    if (steps === undefined || (launched === undefined && !steps.isLaunching && !this.#summary.windows.isLaunchedBefore(event))) {
       this.#nested.event(event, row);
       return;
     }
@@ -257,7 +259,7 @@ export class RunTimesSink implements TraceSink {
 
   /** Counts work of a device to the step that launched it. */
   #launched(lane: TraceLane, work: Launched): void {
-    const state = this.#processes.get(this.#windows.ownerOf(lane.process)) as ProcessState;
+    const state = this.#processes.get(this.#summary.windows.ownerOf(lane.process)) as ProcessState;
     const { ended, waiting } = state;
     if (work.launched >= (ended.at(-1)?.end ?? Number.NEGATIVE_INFINITY)) {
       waiting.push(work);
@@ -309,7 +311,8 @@ export class RunTimesSink implements TraceSink {
     if (ranks >= this.#ranks.length && passed >= this.#launching) this.#flush(number);
   }
 
-  #step(state: ProcessState, event: TraceEvent): void {
+  /** `isKnown`: a rank has ended this step before. */
+  #step(state: ProcessState, event: TraceEvent, isKnown: boolean): void {
     const { step: number, start, length, lane, phases } = event;
     this.#hasSteps = true;
     const end = start + length;
@@ -328,8 +331,7 @@ export class RunTimesSink implements TraceSink {
       state.early = undefined;
       return;
     }
-    const isLate = !this.#pending.has(number) && this.#summary.has(number);
-    this.#summary.event(event);
+    const isLate = isKnown && !this.#pending.has(number);
     this.#stepParts++;
     const step = this.#pending.get(number) ?? { ranks: 0, passed: 0, detailed: 0, cells: new Map(), phases: new Map() };
     step.ranks++;

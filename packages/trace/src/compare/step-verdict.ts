@@ -69,12 +69,12 @@ function verdictOf({ change, isCertain, confidence }: SeriesChange, failOn: numb
 const decidingChange = ({ comparison, basis }: JudgedSteps): SeriesChange =>
   basis === 'all' ? (comparison.ofAll ?? comparison) : comparison;
 
-/** `slower: +12.3 % (95 %: …), MEANING`. */
-export function verdictLine(judged: JudgedSteps): string {
+/** `slower: +12.3 % (95 %: …), MEANING`, and whose steps these are, if that is to be said. */
+export function verdictLine(judged: JudgedSteps, whose = ''): string {
   const { verdict, basis } = judged;
   const of = basis === 'all' ? ' over all steps, the long ones too' : '';
   const change = changeText(decidingChange(judged), of, decidingText(judged));
-  return `${verdictNames[verdict]}: ${change}, ${meaningOf(judged)}`;
+  return `${verdictNames[verdict]}: ${change}, ${meaningOf(judged)}${whose === '' ? '' : `; ${whose}`}`;
 }
 
 /** The difference that decided, with as many digits (at most 6) as show on which side of the limit it is: `+0.96 %` is less than 1 %. */

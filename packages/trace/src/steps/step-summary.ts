@@ -6,7 +6,7 @@
 // Memory: one record a step for the last `stepsMax` steps, and one a life of a rank; the number of steps and the ranks' means cover all.
 
 import { isBeside, type Nanos, nanos } from '@ranktrace/protocol';
-import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { stepLimits as limits } from './step-limits.ts';
 
 /** One step over the cluster; lengths in ns. */
@@ -32,6 +32,8 @@ export interface RankSummary {
   readonly until: number;
   /** Mean step, ns. */
   readonly mean: Nanos;
+  /** Where that is of devices, the mean of the host's, which the phases are parts of. Absent: the same. */
+  readonly hostMean?: Nanos;
   /** Share of the steps that recording took on the thread that counts them, 0 … 1. */
   readonly overhead: number;
   /** Mean time per step of each phase, ns, in order of size; last `other`, the rest of the step and any phase of that name. */
@@ -50,6 +52,12 @@ export interface LifeSteps {
   readonly until: number;
 }
 
+/**
+ * Whose steps count: those of hosts, of a run without device work; of devices; of `both`, which agree; or of hosts, because those of devices are `unknown`
+ * for some ranks or steps.
+ */
+export type StepTakers = 'hosts' | 'devices' | 'both' | 'unknown';
+
 export interface RunSummary {
   /** In order of step number; steps that ranks repeat follow. */
   readonly steps: readonly StepSummary[];
@@ -62,6 +70,10 @@ export interface RunSummary {
   readonly ranks: readonly RankSummary[];
   /** All lives that ended a step, by process. */
   readonly lives: readonly LifeSteps[];
+  /** Whose steps these are, as `CountedStepsSink` finds out. Absent: those of hosts. */
+  readonly takenBy?: StepTakers;
+  /** Where they are those of devices, the steps of hosts. */
+  readonly hosts?: RunSummary;
 }
 
 export const stepsMax = 100_000;
@@ -116,8 +128,14 @@ export class StepSummarySink implements TraceSink {
   lane(): void {}
 
   event(event: TraceEvent): void {
-    if (event.kind !== 'step') return;
-    const { rank, index, incarnation } = event.lane.process;
+    if (event.kind === 'step') this.add(event.lane.process, event);
+  }
+
+  /** Takes a step of a process, after those before it. */
+  add(
+    { rank, index, incarnation }: TraceProcess,
+    event: Pick<TraceEvent, 'step' | 'length' | 'overhead' | 'phases'> & { readonly start: number },
+  ): void {
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
       totals = { laps: [], steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
