@@ -1,9 +1,9 @@
 // Why work on a stream begins when it does: what stood in its queue, what ran before it, and which events of other streams it waits for.
 
 import { sortByTime } from '../model/sort-by-time.ts';
+import { awaitedWork } from './awaited-work.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
 import { kindOf } from './kernel-class.ts';
-import { streamWaits } from './stream-waits.ts';
 
 const launchCall = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|set)Async|hipLaunchKernel)$/;
 
@@ -69,7 +69,7 @@ export function holdersOf(of: RankWork): Holders {
       break;
     }
   }
-  return { before, ended, awaited: streamWaits(of), byEnd };
+  return { before, ended, awaited: awaitedWork(of), byEnd };
 }
 
 /** ns from a call to its work, of work that none before it on its stream held back: the shortest of the recording; 0 without such work. */

@@ -14,7 +14,7 @@ import { classOf, kindOf } from './kernel-class.ts';
 const waitCall = /^(?:cuda|hip|cu)StreamWaitEvent/;
 
 /** By row of work: rows of work on other streams that it waits for. */
-export function streamWaits(of: RankWork): ReadonlyMap<number, readonly number[]> {
+export function awaitedWork(of: RankWork): ReadonlyMap<number, readonly number[]> {
   const { host, work, names } = of;
   const { name, thread } = host.columns;
   const isWait = names.matching(waitCall);
