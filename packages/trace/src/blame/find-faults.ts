@@ -11,6 +11,7 @@
 // the median length of its peers.
 
 import { lowerMedian } from '@ranktrace/protocol';
+import { evidenceLength as ms } from '../model/quantity-text.ts';
 import { deviation, median } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
@@ -454,5 +455,3 @@ function hasUnits({ steps, ranks }: BlameWindow, phase: number): boolean {
 }
 
 const sumOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
-
-const ms = (ns: number): string => `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;

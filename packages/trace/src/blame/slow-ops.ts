@@ -1,5 +1,6 @@
 // The ops that make a rank work longer in a phase than its peers: a finding's second line, and the only detail for `other`.
 
+import { evidenceLength as ms } from '../model/quantity-text.ts';
 import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import type { OpTimes } from './op-times.ts';
@@ -49,4 +50,3 @@ function lengthOf({ ops, lengths }: OpTimes, op: number): number {
 }
 
 const cut = (name: string): string => (name.length <= nameCharsMax ? name : `${name.slice(0, nameCharsMax - 1)}…`);
-const ms = (ns: number): string => `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;

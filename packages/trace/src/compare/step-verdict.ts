@@ -99,7 +99,7 @@ export function longLine({ basis, comparison }: JudgedSteps): string | undefined
 }
 
 const changeText = ({ change, confidence: { low, high, t } }: SeriesChange, of = '', shown = signed(change)): string =>
-  `${shown}${of} (95 %: ${signed(low)} to ${signed(high)}, T ${t.toFixed(1)})`;
+  `${shown}${of} (95 %: ${signed(low)} to ${signed(high)}, T ${t.toFixed(1).replace('-', '−')})`;
 
 /** A verdict in words. */
 export const verdictNames: Readonly<Record<StepVerdict, string>> = {

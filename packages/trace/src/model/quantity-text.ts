@@ -14,6 +14,10 @@ export function lengthText(ns: number): string {
   return `${Math.round(ns)} ns`;
 }
 
+/** A length in evidence, ns: ms to a hundredth, so that differences add up; from a second on as `lengthText`. */
+export const evidenceLength = (ns: number): string =>
+  Math.abs(ns) >= 1e9 ? lengthText(ns) : `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;
+
 /** Three significant digits: `8.42`, `58.5`, `231`. */
 export function significant(value: number): string {
   const size = Math.abs(value);
