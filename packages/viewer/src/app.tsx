@@ -87,7 +87,7 @@ export function App({ connection, state }: { connection: Connection; state: View
           ))}
         </nav>
         <span class="spring" />
-        {client !== undefined && <RunStatus client={client} />}
+        {client !== undefined && <RunStatus client={client} isConnected={connection.state.value === 'open'} />}
         <ConnectionStatus connection={connection} />
         <ThemeButton />
         <button
@@ -194,9 +194,11 @@ function RunPicker(props: {
   );
 }
 
-function RunStatus({ client }: { client: RunClient }): JSX.Element | null {
+function RunStatus({ client, isConnected }: { client: RunClient; isConnected: boolean }): JSX.Element | null {
   const model = client.model.value;
   const problem = client.problem.value;
+  // Without the service nothing is live, and nothing is being read.
+  if (!isConnected) return null;
   if (problem !== undefined) {
     return (
       <span class="badge badge-alert" title={problem}>

@@ -49,7 +49,10 @@ export function useOverview(client: RunClient, bins: number, { fromStep, toStep 
         // The client reports why a run cannot be opened.
         if (client.model.peek() === undefined) return;
         // When the line is back the model comes anew, and so does this request.
-        if (!isClosed && !(error instanceof ConnectionLost)) setFollowed((before) => ({ ...before, problem: (error as Error).message }));
+        if (isClosed || error instanceof ConnectionLost) return;
+        setFollowed((before) => ({ ...before, problem: (error as Error).message }));
+        // A service that was started again may not have opened the run yet.
+        stopWaiting = pageTimers.after(unanalysedMs, () => refresher.changed());
       }
     }, everyMs);
     const stopFollowing = effect(() => {

@@ -75,10 +75,10 @@ const wholeOf: Readonly<Record<string, string>> = {
   compute: 'kernels that compute',
 };
 
-function worthText({ bound, name }: ProfileWorth): string {
+function worthText({ bound, name }: ProfileWorth, shown: (name: string) => string = (whole) => whole): string {
   if (name === null) return `all ${wholeOf[bound] ?? bound}`;
-  if (bound !== 'cpu') return name;
-  return name === '' ? 'host, outside of phases' : `host, ${name}`;
+  if (bound !== 'cpu') return shown(name);
+  return name === '' ? 'host, outside of phases' : `host, ${shown(name)}`;
 }
 
 /** Savings of the step: less than the part's own time where something else then holds it back. */
@@ -89,10 +89,10 @@ function WorthTable({ path: { worth, total } }: { readonly path: ProfilePath }):
     {
       key: 'part',
       title: 'What if it took half of its time',
-      sort: worthText,
+      sort: (row) => worthText(row),
       show: (row) => (
         <span class="data-table-name" title={worthText(row)}>
-          {lineName(worthText(row))}
+          {worthText(row, (name) => lineName(name))}
         </span>
       ),
     },
