@@ -290,3 +290,79 @@ it('is balanced where collectives are known, and inconclusive where ranks may wa
   expect(blame.verdict).toBe('inconclusive');
   expect(blame.findings[0]?.evidence[0]).toMatch(/^no collectives were recorded in these steps/);
 });
+
+/**
+ * Ranks that accumulate gradients over so many steps, and leave the backward of the last of them together. Each forward begins with a broadcast from rank 0: that
+ * waits for rank 1 to come, and each other rank for rank 0. `isRecorded`: an all_gather of all is recorded as well, after each backward in which they meet.
+ */
+function blameOfAccumulation(ranks: number, accumulated: number, seed: number, slow: number | undefined, isRecorded: boolean) {
+  const random = new Random(seed, 'accumulation');
+  const noisy = (time: number): number => time * Math.max(0.5, 1 + 0.05 * random.normal(0, 1));
+  const sink = new StepBlameSink();
+  const lines = Array.from({ length: ranks }, (_, rank) => {
+    const process = traceProcess({ index: rank + 1, rank });
+    const lane = (kind: 'thread' | 'steps', index: number) => traceLane({ index: 2 * rank + index, kind, process });
+    return { process, spans: lane('thread', 1), steps: lane('steps', 2) };
+  });
+  sink.begin(traceHeader(lines.map(({ process }) => process)));
+  let now = lines.map(() => 0);
+  for (let step = 0; step < 80; step++) {
+    const starts = now;
+    const phases = lines.map(() => new Map<string, Nanos>());
+    const to = (name: string, ends: readonly number[]): void => {
+      for (const [rank, { spans: lane }] of lines.entries()) {
+        const [from, until] = [Math.round(now[rank] as number), Math.round(ends[rank] as number)];
+        const about = { lane, name, start: traceTime(from), length: nanos(until - from) };
+        phases[rank]?.set(name, about.length);
+        if (name === 'all_gather') sink.event(traceEvent({ ...about, kind: 'collective', group: 'world', sequence: step }));
+        else sink.event(traceEvent({ ...about, category: 'phase' }));
+      }
+      now = [...ends];
+    };
+    const root = Math.max(now[0] as number, now[1] as number) + noisy(1 * ms);
+    const first = now[0] as number;
+    to(
+      'broadcast',
+      now.map((time, rank) => (rank < 2 ? root : Math.max(time, first) + noisy(1 * ms))),
+    );
+    to(
+      'forward',
+      now.map((time, rank) => time + noisy((rank === slow ? 40 : 1.5) * ms)),
+    );
+    const isLast = step % accumulated === accumulated - 1;
+    const backward = now.map((time) => time + noisy(1.5 * ms));
+    to(
+      'backward',
+      backward.map((time) => (isLast ? Math.max(...backward) + noisy(0.5 * ms) : time)),
+    );
+    if (isLast && isRecorded) to('all_gather', Array(ranks).fill(Math.max(...now) + 0.2 * ms));
+    for (const [rank, { steps: lane }] of lines.entries()) {
+      const start = Math.round(starts[rank] as number);
+      const length = nanos(Math.round(now[rank] as number) - start);
+      sink.event(traceEvent({ kind: 'step', lane, start: traceTime(start), length, step, phases: phases[rank] ?? new Map() }));
+    }
+  }
+  sink.end();
+  return sink.blame;
+}
+
+const accumulations = [2, 3].flatMap((ranks) =>
+  [2, 4].flatMap((accumulated) => [1, 2, 3].map((seed) => [ranks, accumulated, seed] as const)),
+);
+
+it.each(accumulations)(
+  'names the slow one of %i ranks, at its whole cost, that meet in every %i-th step (seed %i)',
+  (ranks, accumulated, seed) => {
+    for (const slow of Array.from({ length: ranks }, (_, rank) => rank)) {
+      const blame = blameOfAccumulation(ranks, accumulated, seed, slow, seed % 2 === 1);
+      expect([slow, blame.verdict, blame.findings[0]?.ranks]).toEqual([slow, 'straggler', [slow]]);
+      expect(Math.abs((blame.findings[0]?.costMsPerStep ?? 0) - 38.5), `rank ${slow}`).toBeLessThan(3);
+      expect(blame.findings.filter(({ ranks: of, costMsPerStep }) => of.some((rank) => rank !== slow) && costMsPerStep > 0.5)).toEqual([]);
+    }
+  },
+);
+
+it.each(accumulations)('names none of %i ranks that are alike and meet in every %i-th step (seed %i)', (ranks, accumulated, seed) => {
+  const { findings } = blameOfAccumulation(ranks, accumulated, seed, undefined, seed % 2 === 1);
+  expect(findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
+});

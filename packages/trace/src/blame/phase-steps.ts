@@ -9,6 +9,8 @@
 //
 // Without clocks, the same lengths are those of a rank 0 that is slow in backward, and of a rank 1 that waits. So they are if nothing shows
 // where the time outside of phases lies, and ranks differ in it. Then only collectives tell who waits, or that few ranks among many differ.
+//
+// Where gradients are accumulated and each batch is a step, ranks meet in some steps only, and are ever farther apart in those between.
 
 import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
@@ -41,18 +43,24 @@ export function phaseSteps(
   const last = 2 * phases.length - 2;
   const arePlaced = hasClock && cut.every((ranks) => ranks.every(({ isPlaced }) => isPlaced));
   const [meetsIn, waitsIn] = [collectivesAmong(phases, roles), waitsAmong(phases, roles)];
-  const isClear = hasClock && (arePlaced || !catchesUp(cut, last, least, waitsIn));
+  const isClear = hasClock && (arePlaced || catchesUp(cut, last, least, waitsIn) === undefined);
   const areWaitsGuessed = !isClear && !roles.includes('collective');
   const { doubt, late } = areWaitsGuessed ? differencesOf(cut) : { doubt: 0, late: [] };
   const steps = areWaitsGuessed ? cut.map((ranks) => ranks.map((rank, at) => ({ ...rank, late: late[at] ?? 0 }))) : cut;
-  const meets = Array.from({ length: last + 1 }, (_, stretch) => {
+  const meets = Array.from({ length: last + 1 }, (_, stretch): StepTest => {
     const phase = phaseOf(stretch, phases);
-    if (meetsIn[stretch] === true) return true;
-    return (phase < phases.length - 1 || arePlaced) && doubt === 0 && catchesUp(steps, stretch, least, waitsIn);
+    if (meetsIn[stretch] === true) return (step) => !isWaitingRole(roles[phase]) || isEntered(step, stretch);
+    const canMeet = (phase < phases.length - 1 || arePlaced) && doubt === 0;
+    return (canMeet ? catchesUp(steps, stretch, least, waitsIn) : undefined) ?? (() => false);
+  });
+  const awaits = meets.map((_, stretch) => {
+    return hasClock && roles[phaseOf(stretch, phases)] === 'wait' && areAwaited(steps, stretch, waitsIn);
   });
   const whole = raw.map(({ step: number, ranks: of }, index) => {
     const follows = index > 0 && raw[index - 1]?.step === number - 1;
-    const pieces = withWaits(steps[index] as Stretches[], { phases, roles, waitsIn, meets, doubt }, processes);
+    const ofStep = steps[index] as Stretches[];
+    const cuts = { phases, roles, waitsIn, meets: meets.map((test) => test(ofStep)), awaits, doubt };
+    const pieces = withWaits(ofStep, cuts, processes);
     return { step: number, follows, ranks: pieces.map((rank, at) => ({ ...rank, ops: of.get(processes[at]?.index ?? -1)?.ops })) };
   });
   return { steps: whole, ...(areWaitsGuessed && { areWaitsGuessed }) };
@@ -85,7 +93,7 @@ export function hiddenMeetings(
       const of = processes.map(({ index }) => ranks.get(index) as RawStep);
       return apartAtSpans(of, name, hasClock) ?? apartAt(alignedStretches(ranks, processes, phases, hasClock), 2 * phase + 1, waitsIn);
     });
-    return caughtUp(apart, least) > hiddenShareMin * time;
+    return (caughtUp(apart, least)?.time ?? 0) > hiddenShareMin * time;
   });
 }
 
@@ -215,11 +223,24 @@ const collectivesAmong = (phases: readonly string[], roles: readonly PhaseRole[]
 const waitsAmong = (phases: readonly string[], roles: readonly PhaseRole[]): readonly boolean[] =>
   Array.from({ length: 2 * phases.length - 1 }, (_, stretch) => isWaitingRole(roles[phaseOf(stretch, phases)]));
 
-const catchesUp = (steps: readonly (readonly Stretches[])[], stretch: number, least: number, waitsIn: readonly boolean[]): boolean =>
-  caughtUp(
-    steps.flatMap((ranks) => apartAt(ranks, stretch, waitsIn)),
-    least,
-  ) > 0;
+/** Whether ranks meet in a stretch of a step. */
+type StepTest = (step: readonly Stretches[]) => boolean;
+
+/** Whether a rank spends any time in a stretch: a collective that none of them enters in this step is no meeting. */
+const isEntered = (step: readonly Stretches[], stretch: number): boolean => step.some(({ lengths }) => (lengths[stretch] as number) > 0);
+
+/** In which steps a stretch lets ranks catch up; undefined: in none. */
+function catchesUp(
+  steps: readonly (readonly Stretches[])[],
+  stretch: number,
+  least: number,
+  waitsIn: readonly boolean[],
+): StepTest | undefined {
+  const apart = steps.flatMap((ranks) => apartAt(ranks, stretch, waitsIn));
+  const found = caughtUp(apart, least);
+  if (found === undefined) return undefined;
+  return found.isInAll ? () => true : (step) => apartAt(step, stretch, waitsIn).some((one) => one.before > least && isTogether(one));
+}
 
 /** By how much ranks are apart at the start of a stretch of work, and at its end, ns. */
 interface Apart {
@@ -251,16 +272,28 @@ function reachedAfter(reached: readonly number[], lengths: readonly number[], is
   return reached.map((time) => time + shortest);
 }
 
+/** Where ranks meet in some steps only, as where gradients are accumulated, these are told by how close ranks come: to this share of their distance … */
+const togetherMax = 0.125;
+/** … in so many steps at least, and with so many times as much distance as where they come only somewhat closer, which chance does more often. */
+const togetherStepsMin = 6;
+const togetherTimesMin = 2;
+
+const isTogether = ({ before, after }: Apart): boolean => after < togetherMax * before;
+
 /**
- * The time by which ranks were apart at the start of stretches that let them catch up, ns over all; 0 if they did not. The more they are apart, the more a
- * stretch tells; below `least` it tells nothing.
+ * The time by which ranks were apart at the start of stretches that let them catch up, ns over all; undefined if they did not. The more they are apart, the more a
+ * stretch tells; below `least` it tells nothing. `isInAll`: they do in most of them, so that they are taken to meet in each.
  */
-function caughtUp(stretches: readonly Apart[], least: number): number {
+function caughtUp(stretches: readonly Apart[], least: number): { readonly time: number; readonly isInAll: boolean } | undefined {
   const sumOf = (of: readonly Apart[]): number => of.reduce((sum, { before }) => sum + before, 0);
   const all = stretches.filter(({ before }) => before > least);
-  if (all.length < Math.min(apartStepsMin, stretches.length)) return 0;
-  const closer = sumOf(all.filter(({ before, after }) => after < closerMax * before));
-  return closer > sumOf(all) / 2 ? closer : 0;
+  if (all.length === 0 || all.length < Math.min(apartStepsMin, stretches.length)) return undefined;
+  const closer = all.filter(({ before, after }) => after < closerMax * before);
+  const time = sumOf(closer);
+  if (time > sumOf(all) / 2) return { time, isInAll: true };
+  const together = closer.filter(isTogether);
+  const whole = sumOf(together);
+  return together.length >= togetherStepsMin && whole > togetherTimesMin * (time - whole) ? { time: whole, isInAll: false } : undefined;
 }
 
 /** A few ranks differ if the median rank does by no more than this share of what the most different does. */
@@ -297,11 +330,13 @@ interface Cuts {
   /** By stretch, whether ranks wait in it, and whether they meet in it. */
   readonly waitsIn: readonly boolean[];
   readonly meets: readonly boolean[];
+  /** By stretch, whether each rank waits in it for one other rank to come. */
+  readonly awaits: readonly boolean[];
   readonly doubt: number;
 }
 
 function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly TraceProcess[]): RankStep[] {
-  const { phases, roles, waitsIn, meets, doubt } = cuts;
+  const { phases, roles, waitsIn, meets, awaits, doubt } = cuts;
   const pieces: Piece[][] = ranks.map(() => []);
   let reached: readonly number[] = ranks.map(({ late }) => late);
   for (const stretch of meets.keys()) {
@@ -318,8 +353,26 @@ function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly 
     const isOfPeers = isWaiting && name === synchronizePhase;
     const transfer = isWaiting && !isOfPeers ? shortest : 0;
     const meeting: Meeting = { name, lastRank: processes[last]?.rank ?? -1, transfer, epsilon: undefined };
+    const awaited = meets[stretch] !== true && awaits[stretch] === true ? awaitedIn(reached, taken) : [];
+    const arrivals = awaited.map((other, rank): Meeting | undefined => {
+      const left = other === undefined ? 0 : (taken[rank] as number) - ((reached[other] as number) - (reached[rank] as number));
+      return other === undefined
+        ? other
+        : { name, lastRank: processes[other]?.rank ?? -1, transfer: Math.max(0, Math.round(left)), epsilon: undefined };
+    });
     for (const [rank, length] of taken.entries()) {
       const line = pieces[rank] as Piece[];
+      for (const [other, meeting] of arrivals.entries()) {
+        if (meeting !== undefined && awaited[other] === rank) line.push({ kind: 'enter', meeting });
+      }
+      const arrival = arrivals[rank];
+      if (arrival !== undefined) {
+        const sent = Math.min(length, arrival.transfer);
+        line.push({ kind: 'enter', meeting: arrival }, { kind: 'wait', phase, length: length - sent, meeting: arrival });
+        if (sent > 0) line.push({ kind: 'transfer', phase, length: sent, meeting: arrival });
+        line.push({ kind: 'leave', meeting: arrival, lag: 0 });
+        continue;
+      }
       if (meets[stretch] !== true || ranks.length < 2) {
         const unknown = isWaiting ? length : Math.round(doubt * (length - shortest));
         if (length > unknown) line.push({ kind: 'own', phase, length: length - unknown });
@@ -339,4 +392,48 @@ function withWaits(ranks: readonly Stretches[], cuts: Cuts, processes: readonly 
     reached = after;
   }
   return ranks.map(({ length, gap }, rank) => ({ length, gap, pieces: pieces[rank] as Piece[] }));
+}
+
+/** Among more ranks, the end of a wait is near some rank's arrival by chance. */
+const awaitRanksMax = 4;
+/** A wait is for a rank if it ends as that comes, up to this share of the wait and the shortest time that any rank takes; such waits explain this share of all. */
+const awaitApartMax = 0.125;
+const awaitShareMin = 0.75;
+
+/**
+ * For whom each rank waits, by its place; undefined: for no rank, or an unknown one. A broadcast is no meeting of all: its root waits for the ranks to which
+ * it sends, and another one for the root, and so does each rank of a tree.
+ */
+function awaitedIn(reached: readonly number[], lengths: readonly number[]): readonly (number | undefined)[] {
+  const shortest = Math.min(...lengths);
+  return lengths.map((length, rank) => {
+    const [start, excess] = [reached[rank] as number, length - shortest];
+    const off = reached.map((time) => (time > start ? Math.abs(start + length - time) : Number.POSITIVE_INFINITY));
+    const nearest = Math.min(...off);
+    return nearest <= shortest + awaitApartMax * excess && nearest < excess ? off.indexOf(nearest) : undefined;
+  });
+}
+
+/** Whether ranks wait in a stretch for one other rank each, in most of its time beyond the shortest one. */
+function areAwaited(steps: readonly (readonly Stretches[])[], stretch: number, waitsIn: readonly boolean[]): boolean {
+  if ((steps[0]?.length ?? 0) > awaitRanksMax) return false;
+  let [all, known] = [0, 0];
+  for (const ranks of steps) {
+    const lengths = ranks.map((rank) => rank.lengths[stretch] as number);
+    let reached: readonly number[] = ranks.map(({ late }) => late);
+    for (let earlier = 0; earlier < stretch; earlier++) {
+      reached = reachedAfter(
+        reached,
+        ranks.map((rank) => rank.lengths[earlier] as number),
+        waitsIn[earlier] === true,
+      );
+    }
+    const shortest = Math.min(...lengths);
+    for (const [rank, other] of awaitedIn(reached, lengths).entries()) {
+      const excess = (lengths[rank] as number) - shortest;
+      all += excess;
+      if (other !== undefined) known += excess;
+    }
+  }
+  return known > awaitShareMin * all;
 }
