@@ -72,6 +72,8 @@ function inShortLine(
     const more = findings.length > 1 ? `, and ${findings.length - 1} more like it` : '';
     return `in short: ${printable(first.text)}${more}${slow.includes(first) ? otherVerdict(first, blame) : ''}`;
   }
+  const silent = blame.verdict === 'inconclusive' ? lost.find(({ kind }) => kind === 'rank_missing') : undefined;
+  if (state === 'balanced' && silent !== undefined) return `in short: ${printable(silent.text)}`;
   if (state !== 'balanced' || blame.verdict !== 'balanced') return '';
   const long = blame.findings.find(({ kind, shareOfStep }) => kind === 'long_steps' && shareOfStep >= longShareMin);
   return `in short: balanced, no rank is to blame${long === undefined ? '' : `, but for ${printable(blameHeadline(long, blame))}`}`;

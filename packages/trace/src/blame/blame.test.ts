@@ -163,4 +163,14 @@ describe('a verdict that the recording does not carry', () => {
       'nothing was heard of rank 2: what others waited for may be its doing',
     ]);
   });
+
+  it('charges no transfer to the network where a rank is missing that others may have waited for', () => {
+    const line = 'forward 5, all_reduce 40, optimizer 2';
+    for (const [missing, verdict] of [[[], 'network'] as const, [[2], 'inconclusive'] as const, [[2, 3], 'inconclusive'] as const]) {
+      const blame = blameOfWindow(workedWindow([line, line]), { missing });
+      expect([blame.verdict, blame.findings[0]?.kind]).toEqual([verdict, verdict]);
+    }
+    const slow = workedWindow([line, 'forward 25, all_reduce 40, optimizer 2', line]);
+    expect(blameOfWindow(slow, { missing: [3] }).findings.find(({ kind }) => kind === 'straggler')?.ranks).toEqual([1]);
+  });
 });

@@ -200,6 +200,7 @@ export function* judgeWindow(recorded: BlameWindow, context: BlameContext = {}):
     { withoutData, withoutCopies, loadsAhead: areLoadersSlow(window) },
     step,
     uncertainty,
+    context.missing ?? [],
   );
   const findings = withContention([...ofRanks, ...ofAll], window);
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
@@ -236,6 +237,9 @@ function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Bl
     .sort((a, b) => b.length - a.length);
 }
 
+const notHeardOf = (missing: readonly number[]): string =>
+  `nothing was heard of ${missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`}`;
+
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
   const { steps, ranks, roles, basis, hidden = [] } = window;
   const why: string[] = [];
@@ -247,8 +251,7 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
     );
   if (ranks.length < 2) why.push('there are no two ranks to compare');
   if (missing.length > 0) {
-    const who = missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`;
-    why.push(`nothing was heard of ${who}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
+    why.push(`${notHeardOf(missing)}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
   }
   if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole)) {
     const recorded = hidden.length > 0 ? 'not all' : 'no';
@@ -310,6 +313,7 @@ function sharesOf(
   }: { readonly withoutData: number; readonly withoutCopies: number; readonly loadsAhead: boolean },
   step: number,
   uncertainty: number | undefined,
+  missing: readonly number[],
 ): BlameFinding[] {
   const found: BlameFinding[] = [];
   const data = mendedStep - withoutData;
@@ -339,7 +343,11 @@ function sharesOf(
   const evidence = [...networkOf(window)];
   const gain = { gainMsPerStep: ms(network) };
   const error = window.basis === 'pieces' ? clockShareOf(window, true) : 0;
-  if (error === undefined || network - error < shareToReport * mendedStep) {
+  if (missing.length > 0) {
+    // Of a collective without one of its ranks, what follows the last one that is known may be waiting for it.
+    evidence.push(`${notHeardOf(missing)}: waiting for ${missing.length === 1 ? 'it' : 'them'} and the network cannot be distinguished`);
+    found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
+  } else if (error === undefined || network - error < shareToReport * mendedStep) {
     const bound = error === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(error).toFixed(2)} ms per step`;
     evidence.push(`${bound}: waiting for a late rank and the network cannot be distinguished`);
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
