@@ -51,6 +51,4 @@ export const gpuLimits = {
   gpuPathGapNsMax: 1_500_000,
   /** Launched work of a stream from which on its queue may be full: a further launch blocks the host until one has started. 1022 on an H200; HTA has 1024. */
   gpuQueueFullMin: 1000,
-  /** A launch into such a queue that takes so long was blocked, ns; others take some µs. */
-  gpuBlockedCallNsMin: 50_000,
 } as const;

@@ -192,6 +192,50 @@ test('without steps, the figures cover the time from the first work to the end o
   ]);
 });
 
+test.each([9, 20, 40, 80])(
+  'in a queue that stays full each launch waits for a kernel, of %i µs: that is no pace of the host',
+  (kernelUs) => {
+    const [steps, launches, room, callUs, everyUs] = [8, 800, 1022, 5, 7] as const;
+    const traceEvents: object[] = [];
+    const begins: number[] = [];
+    let [host, free, blocked] = [0, 0, 0];
+    for (let step = 0; step < steps; step++) {
+      const begin = host;
+      for (let at = 0; at < launches; at++) {
+        const correlation = begins.length + 1;
+        const hasRoom = Math.max(host, begins[begins.length - room] ?? 0);
+        blocked += hasRoom - host;
+        const call = { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 9, tid: 9, ts: host, dur: hasRoom - host + callUs };
+        const ts = Math.max(hasRoom + callUs + 4, free + 1);
+        const kernel = {
+          ph: 'X',
+          cat: 'kernel',
+          name: 'gemm',
+          pid: 0,
+          tid: 7,
+          ts,
+          dur: kernelUs,
+          args: { device: 0, stream: 7, correlation },
+        };
+        traceEvents.push({ ...call, args: { correlation } }, kernel);
+        begins.push(ts);
+        free = ts + kernelUs;
+        host = hasRoom + everyUs;
+      }
+      traceEvents.push({ ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${step}`, pid: 9, tid: 9, ts: begin, dur: host - begin });
+    }
+    const { ranks, worth } = summaryOf([JSON.stringify({ traceEvents })]);
+    within(ranks[0]?.queues[0]?.blocked ?? 0, blocked * us, 0.01);
+    const compute = worth.find(({ bound, name }) => bound === 'compute' && name === undefined);
+    for (const [saved, factor] of [
+      [compute?.savesAtHalf, 0.5],
+      [compute?.savesAtZero, 0],
+    ] as const) {
+      within(saved ?? 0, launches * (kernelUs + 1 - Math.max(everyUs, factor * kernelUs + 1)) * us, 0.05);
+    }
+  },
+);
+
 describe('any events', () => {
   /** Events of all kinds with overlaps, no lengths, wrong and missing arguments, shared correlations, waits for what never was. */
   function soup(seed: number): string {

@@ -7,6 +7,7 @@
 // A graph's launch is one, whatever it holds, and leaves the queue with its first kernel. A full queue blocks the host: a launch takes until one has begun.
 
 import { QuantileSketch } from '../model/quantile-sketch.ts';
+import { median } from '../model/robust.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { kindOf } from './kernel-class.ts';
@@ -107,7 +108,12 @@ export interface BlockedLaunch {
   readonly call: number;
   readonly room: number;
   readonly running: number;
+  /** Length of the call without the wait, ns. */
+  readonly own: number;
 }
+
+/** A call into a full queue that lasts this many times as long as the usual one waited for room. */
+const blockedTimesMin = 1.2;
 
 /** Launches of all streams that found a full queue. */
 export function blockedLaunches(work: RankWork): readonly BlockedLaunch[] {
@@ -116,14 +122,24 @@ export function blockedLaunches(work: RankWork): readonly BlockedLaunch[] {
 
 function blockedOf({ host, work }: RankWork, { calls, rows }: StreamLaunches): readonly BlockedLaunch[] {
   const { start, end } = host.columns;
+  if (calls.length < limits.gpuQueueFullMin) return [];
   const inOrder = calls.toSorted((a, b) => a - b);
   const blocked: BlockedLaunch[] = [];
+  /** Lengths of calls that found room. */
+  const free: number[] = [];
+  let own: number | undefined;
   // Work that had begun when a call was made, and when it returned.
   let [before, until] = [0, 0];
   for (const [called, call] of inOrder.entries()) {
     const [from, to] = [start[call] as number, end[call] as number];
     while (before < rows.length && (work.columns.start[rows[before] as number] as number) <= from) before++;
-    if (called - before < limits.gpuQueueFullMin || to - from < limits.gpuBlockedCallNsMin) continue;
+    if (called - before < limits.gpuQueueFullMin) {
+      if (own === undefined) free.push(to - from);
+      continue;
+    }
+    // In a queue that stays full, each launch waits for one piece of work, however short.
+    own ??= median(free);
+    if (to - from < blockedTimesMin * own) continue;
     until = Math.max(until, before);
     while (until < rows.length && (work.columns.start[rows[until] as number] as number) <= to) until++;
     if (until === before) continue;
@@ -132,14 +148,14 @@ function blockedOf({ host, work }: RankWork, { calls, rows }: StreamLaunches): r
       const during = Math.min(to, work.columns.end[row] as number) - Math.max(from, work.columns.start[row] as number);
       if (during > longest) [running, longest] = [row, during];
     }
-    blocked.push({ call, room: rows[until - 1] as number, running });
+    blocked.push({ call, room: rows[until - 1] as number, running, own });
   }
   return blocked;
 }
 
 function blockedTime(work: RankWork, launches: StreamLaunches): number {
   const { start, end } = work.host.columns;
-  return blockedOf(work, launches).reduce((sum, { call }) => sum + (end[call] as number) - (start[call] as number), 0);
+  return blockedOf(work, launches).reduce((sum, { call, own }) => sum + (end[call] as number) - (start[call] as number) - own, 0);
 }
 
 /** Both in order. `isFull`: time for which HTA takes the queue for full. */

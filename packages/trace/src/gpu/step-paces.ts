@@ -82,10 +82,13 @@ function hostNeeds(work: RankWork): number {
   const { host, names } = work;
   const { start, end } = host.columns;
   const isWaiting = names.matching(waitingCall);
-  const waits = new Set([...blockedLaunches(work).map(({ call }) => call), ...copiesOfCalls(work, () => true).keys()]);
-  for (let row = 0; row < host.length; row++) if (isWaiting[host.columns.name[row] as number] === 1) waits.add(row);
+  /** By row of a call: its time without the wait, ns. */
+  const waits = new Map<number, number>(blockedLaunches(work).map(({ call, own }) => [call, own]));
+  for (const row of copiesOfCalls(work, () => true).keys()) waits.set(row, 0);
+  for (let row = 0; row < host.length; row++) if (isWaiting[host.columns.name[row] as number] === 1) waits.set(row, 0);
   const waiting = new Intervals();
-  for (const row of [...waits].sort((a, b) => a - b)) waiting.add(start[row] as number, end[row] as number);
+  const stretches = [...waits].map(([row, own]) => ({ from: (start[row] as number) + own, until: end[row] as number }));
+  for (const { from, until } of stretches.sort((a, b) => a.from - b.from)) waiting.add(from, until);
   const steps = afterFirst(work.steps);
   const sum = steps.reduce((all, step) => all + step.end - step.start - waiting.covered(step.start, step.end), 0);
   return sum / Math.max(1, steps.length);
