@@ -115,7 +115,7 @@ const stepsMin = 3;
 const findingShareMin = 0.01;
 const verdictShareMin = 0.02;
 /** Data loading and the network are reported from this share of a step on (XProf's highly input-bound), … */
-const shareToReport = 0.2;
+export const shareToReport = 0.2;
 /** … and are the verdict from this share on, for they take some time in any job (XProf suggests looking at collectives from 30 % on). */
 const shareToJudge = 0.35;
 /** Stages' waits for each other are reported from the first share of the step on, and are the verdict from the second on: 8 microbatches in 3 stages. */

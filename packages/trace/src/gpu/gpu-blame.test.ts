@@ -188,38 +188,64 @@ describe.each(someSeeds([1, 7, 23, 104]))('planted in all ranks (seed %i)', (see
 
 describe('kernels shorter than their launches', () => {
   const [steps, launches, kernelUs, pauseUs, transferUs] = [6, 200, 4, 1.1, 60] as const;
-  /** A rank whose host launches a kernel every `everyUs`, and waits for all of them at the end of its step; seed: of the host's noise. */
-  function launching(rank: number, ranks: number, everyUs: number, seed = 1): string {
-    const random = new Random(seed, 'launching', rank);
-    const traceEvents: object[] = [];
-    let [host, device, correlation] = [0, 0, 1];
-    const add = (cat: string, name: string, ts: number, dur: number, args: object): void => {
-      const isOnDevice = cat === 'kernel';
-      traceEvents.push({ ph: 'X', cat, name, ts, dur, pid: isOnDevice ? rank : 9, tid: isOnDevice ? 7 : 9, args });
-    };
-    const launch = (name: string, dur: number, args: object = {}): void => {
-      add('cuda_runtime', 'cudaLaunchKernel', host, 3, { correlation });
-      device = Math.max(host + 7, device + pauseUs);
-      add('kernel', name, device, dur, { device: rank, stream: 7, correlation: correlation++, ...args });
-      device += dur;
-      host += Math.max(3, random.lognormal(everyUs, 0.1));
-    };
+  /** By rank, every how many µs its host launches a kernel; an all-reduce ends each step, and hosts may wait for it. `stepUs`: the true step. */
+  function launching(
+    everyUs: readonly number[],
+    seed: number,
+    waits = true,
+  ): { readonly texts: readonly string[]; readonly stepUs: number } {
+    const ranks = everyUs.map((every, rank) => {
+      const random = new Random(seed, 'launching', rank);
+      const traceEvents: object[] = [];
+      const of = { traceEvents, host: 0, device: 0, correlation: 1, begin: 0 };
+      const add = (cat: string, name: string, ts: number, dur: number, args: object): void => {
+        const place = cat === 'kernel' ? { pid: rank, tid: 7 } : { pid: 9, tid: 9 };
+        traceEvents.push({ ph: 'X', cat, name, ts, dur, ...place, args });
+      };
+      const launch = (): number => {
+        add('cuda_runtime', 'cudaLaunchKernel', of.host, 3, { correlation: of.correlation });
+        const begin = Math.max(of.host + 7, of.device + pauseUs);
+        of.host += Math.max(3, random.lognormal(every, 0.1));
+        return begin;
+      };
+      const run = (name: string, begin: number, end: number, args: object = {}): void => {
+        add('kernel', name, begin, end - begin, { device: rank, stream: 7, correlation: of.correlation++, ...args });
+        of.device = end;
+      };
+      return { of, add, launch, run };
+    });
+    const group = { 'Process Group Name': '0', 'Process Group Ranks': JSON.stringify([...ranks.keys()]), 'Group size': ranks.length };
+    const ends: number[] = [];
     for (let step = 0; step < steps; step++) {
-      const begin = host;
-      for (let at = 0; at < launches; at++) launch('gemm', kernelUs);
-      const group = { 'Process Group Name': '0', 'Process Group Ranks': JSON.stringify([...Array(ranks).keys()]), 'Group size': ranks };
       const size = { 'In msg nelems': 1024, 'Out msg nelems': 1024, dtype: 'Float', Seq: step };
-      launch('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', transferUs, { 'Collective name': 'allreduce', ...group, ...size });
-      add('cuda_runtime', 'cudaDeviceSynchronize', host, Math.max(1, device - host), { correlation: 0 });
-      host = Math.max(host + 1, device);
-      add('user_annotation', `ProfilerStep#${step}`, begin, host - begin, {});
-      host += 5;
+      const begins = ranks.map(({ of, launch, run }) => {
+        of.begin = of.host;
+        for (let at = 0; at < launches; at++) {
+          const begin = launch();
+          run('gemm', begin, begin + kernelUs);
+        }
+        return launch();
+      });
+      const end = Math.max(...begins) + transferUs;
+      ends.push(end);
+      for (const [at, { of, add, run }] of ranks.entries()) {
+        const args = { 'Collective name': 'allreduce', ...group, ...size };
+        run('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', begins[at] as number, end, args);
+        if (waits) {
+          add('cuda_runtime', 'cudaDeviceSynchronize', of.host, Math.max(1, end - of.host), { correlation: 0 });
+          of.host = Math.max(of.host + 1, end);
+        }
+        add('user_annotation', `ProfilerStep#${step}`, of.begin, of.host - of.begin, {});
+        of.host += 5;
+      }
     }
-    const distributedInfo = { backend: 'nccl', rank, world_size: ranks };
-    return JSON.stringify({ distributedInfo, traceEvents });
+    const texts = ranks.map(({ of: { traceEvents } }, rank) =>
+      JSON.stringify({ distributedInfo: { backend: 'nccl', rank, world_size: ranks.length }, traceEvents }),
+    );
+    return { texts, stepUs: ((ends.at(-1) as number) - (ends[0] as number)) / (steps - 1) };
   }
-  const jobOfLaunches = (ranks: number, everyUs: number, seed?: number): RunBlame | undefined =>
-    blameOf(Array.from({ length: ranks }, (_, rank) => launching(rank, ranks, everyUs, seed)));
+  const jobOfLaunches = (ranks: number, everyUs: number, seed: number): RunBlame | undefined =>
+    blameOf(launching(Array<number>(ranks).fill(everyUs), seed).texts);
 
   test.each([1, 2, 4].flatMap((ranks) => [8, 12, 30].map((everyUs) => [ranks, everyUs] as const)))(
     '%i ranks, a launch every %i µs: bound by their hosts, for what a host far ahead would save',
@@ -229,6 +255,22 @@ describe('kernels shorter than their launches', () => {
         expect(worst(blame)).toEqual(['host_bound', 'host_bound', ranks === 1 ? [0] : [], 'GPU idle, host late']);
         const saved = (launches * (everyUs - kernelUs - pauseUs)) / 1000;
         expect(Math.abs((blame?.findings[0]?.costMsPerStep ?? 0) / saved - 1)).toBeLessThan(0.15);
+      }
+    },
+  );
+
+  test.each([3, 4].flatMap((ranks) => [true, false].map((waits) => [ranks, waits] as const)))(
+    '%i ranks, one of them with a slow host, that wait after each step: %s: it costs what it is slower than the next one',
+    (ranks, waits) => {
+      for (const seed of [1, 2, 3]) {
+        for (const everyUs of [8, 12, 30]) {
+          const even = Array<number>(ranks).fill(everyUs);
+          const slow = launching(even.with(1, 1.3 * everyUs), seed, waits);
+          const cost = (slow.stepUs - launching(even, seed, waits).stepUs) / 1000;
+          const finding = blameOf(slow.texts)?.findings.find(({ kind }) => kind === 'straggler');
+          expect(finding?.ranks).toEqual([1]);
+          expect(Math.abs((finding?.costMsPerStep ?? 0) / cost - 1)).toBeLessThan(0.1);
+        }
       }
     },
   );

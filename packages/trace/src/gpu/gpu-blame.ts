@@ -28,8 +28,10 @@ import type { WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
+import { withHostPaces } from './host-paced.ts';
 import type { RankRecord } from './record-work.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
+import { hostNeeds } from './step-paces.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
 const shareToJudgeAlone = 0.1;
@@ -145,8 +147,14 @@ export class GpuBlameSink implements TraceSink {
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     const judged: RunBlame[] = [];
     const missing = ranks.length === 1 ? [] : this.#missing;
+    let paces: ReadonlyMap<number, number> | undefined;
+    const paced = (blame: Blame): Blame => {
+      if (!hasSteps || !blame.findings.some(({ kind }) => kind === 'straggler')) return blame;
+      paces ??= new Map(ranks.map(({ process, work }) => [process.rank, hostNeeds(work)]));
+      return withHostPaces(blame, paces, hostLatePhase);
+    };
     const told = (blame: Blame): RunBlame =>
-      runBlameOf(ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(blame, summary));
+      runBlameOf(ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(paced(blame), summary));
     for (const lap of lapsOf(ranks)) {
       const steps = new DeviceSteps(lap, this.#parts.groups);
       const blame = yield* blameOfSteps(steps, missing, told);

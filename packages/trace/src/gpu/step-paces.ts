@@ -77,8 +77,8 @@ export class StepPaces {
   }
 }
 
-/** ns; 0 without a step. */
-function hostNeeds(work: RankWork): number {
+/** What a rank's host needs for a step without its waits for devices, ns: the mean of the steps after the first; 0 without a step. */
+export function hostNeeds(work: RankWork): number {
   const { host, names } = work;
   const { start, end } = host.columns;
   const isWaiting = names.matching(waitingCall);
