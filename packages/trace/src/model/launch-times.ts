@@ -3,7 +3,8 @@
 //   thread   cudaLaunchKernel ─ 7                     begin of the call: the launch of gemm
 //   stream                      └────► gemm ──── 7    may run long after the step that launched it
 //
-// Memory: the last `launchesMax` calls of a process. A host runs ahead of a stream by some thousand launches at most.
+// Memory: 50 bytes a call, for the last calls of each process: `launchesMax` of few, `launchesMin` of very many. A host runs ahead of a stream by about
+// 1000 launches at most, then their queue is full.
 
 import type { TraceTime } from '@ranktrace/protocol';
 import { argumentOf } from './event-arguments.ts';
@@ -17,6 +18,7 @@ const calls: ReadonlySet<string> = new Set(runtimeCategories);
 export class LaunchTimes {
   /** By process: begins of calls by their correlation. */
   readonly #calls: (Map<string | number, TraceTime> | undefined)[] = [];
+  #processes = 0;
 
   /** Begin of the call that launched this; undefined for all but work of devices, and where no call is known. Remembers calls, so it takes every event. */
   launchOf(event: TraceEvent): TraceTime | undefined {
@@ -27,11 +29,16 @@ export class LaunchTimes {
     if (correlation === undefined || correlation === 0) return undefined;
     const known = this.#calls[lane.process.index];
     if (!isCall) return known?.get(correlation);
-    if (known === undefined) this.#calls[lane.process.index] = new Map([[correlation, start]]);
-    else {
-      known.set(correlation, start);
-      if (known.size > limits.launchesMax) known.delete(known.keys().next().value as string | number);
+    if (known === undefined) {
+      this.#calls[lane.process.index] = new Map([[correlation, start]]);
+      this.#processes++;
+      return undefined;
     }
+    // A number that comes again is of the later call: it goes to the end.
+    known.delete(correlation);
+    known.set(correlation, start);
+    const most = Math.max(limits.launchesMin, Math.min(limits.launchesMax, limits.launchesOfAllMax / this.#processes));
+    while (known.size > most) known.delete(known.keys().next().value as string | number);
     return undefined;
   }
 

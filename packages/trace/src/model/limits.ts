@@ -49,8 +49,12 @@ export const limits = {
   collectiveRecordsMax: 100,
   /** Arguments of one event (a recorder gives 64); further ones are counted and left out. */
   argumentsPerEventMax: 1024,
-  /** Calls that launch a device's work, of each process: the last ones are remembered for it where steps are cut out of a run. */
+  /** Calls that launch a device's work, of each process: the last ones are remembered, about 50 bytes each, until it comes. */
   launchesMax: 65_536,
+  /** The same of all processes together; but of each process `launchesMin`. */
+  launchesOfAllMax: 2_097_152,
+  /** Calls that are remembered of each of many processes: a host is ahead of a stream by about 1,000 launches at most. */
+  launchesMin: 4096,
   /** Rows of a merge, about 200 bytes each, that wait for earlier ones; above, the first half goes out, and events before it are late. */
   mergeRowsWaitingMax: 2_097_152,
   /** Rows of a merge per rank that wait for earlier ones, where that is more than `mergeRowsWaitingMax` in all. */

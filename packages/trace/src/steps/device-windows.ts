@@ -10,7 +10,6 @@
 //
 // Memory: 100 bytes a step, up to `deviceStepsMax`; beyond, no windows are known.
 
-import { isBeside } from '@ranktrace/protocol';
 import { besideOwners } from '../model/beside-owners.ts';
 import { argumentOf } from '../model/event-arguments.ts';
 import { kernelCategories } from '../model/kineto-categories.ts';
@@ -84,11 +83,13 @@ export class DeviceWindows {
   readonly #launches = new LaunchTimes();
   readonly #ranks = new Map<number, RankSteps>();
   #owners: ReadonlyMap<number, TraceProcess> = new Map();
+  #owning: ReadonlySet<TraceProcess> = new Set();
   #busyBefore: TraceHeader['busyBefore'];
   #steps = 0;
 
   begin({ processes, busyBefore }: TraceHeader): void {
     this.#owners = besideOwners(processes);
+    this.#owning = new Set(this.#owners.values());
     this.#busyBefore = busyBefore;
   }
 
@@ -96,7 +97,7 @@ export class DeviceWindows {
   event(event: TraceEvent): number | undefined {
     const { kind, lane, start, length } = event;
     if (kind === 'step') {
-      if (lane.process.hasDevices !== false || this.#isOwner(lane.process)) this.#addStep(this.#rankOf(lane.process), event);
+      if (lane.process.hasDevices !== false || this.#owning.has(lane.process)) this.#addStep(this.#rankOf(lane.process), event);
       return undefined;
     }
     if (kind !== 'span' && kind !== 'collective') return undefined;
@@ -137,12 +138,6 @@ export class DeviceWindows {
     if (!isOfFile(process) && steps.some(({ last }) => last === Number.NEGATIVE_INFINITY)) return undefined;
     const lasts = steps.map(({ last }) => last);
     return windowsOf(steps, lasts, this.#before(rank)).map((window, at) => ({ host: steps[at] as StepSpan, window }));
-  }
-
-  #isOwner(process: TraceProcess): boolean {
-    if (isBeside(process.incarnation)) return false;
-    for (const owner of this.#owners.values()) if (owner === process) return true;
-    return false;
   }
 
   #rankOf(recorded: TraceProcess): RankSteps {
