@@ -132,7 +132,7 @@ export class RunTimesSink implements TraceSink {
   readonly #processes = new Map<TraceProcess, ProcessState | undefined>();
   readonly #pending = new Map<number, PendingStep>();
   readonly #nested = new NestedTimes<NameSums | LaunchedRow>((row, lane, length, self, start) => {
-    if ('launched' in row) this.#launched(lane, { ...row, length, self });
+    if ('launched' in row) this.#launched(lane, { row: row.row, launched: row.launched, length, self });
     else this.#finished(row, lane, length, self, start);
   });
   /** Ranks whose work has known launches. */

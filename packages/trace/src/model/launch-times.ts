@@ -37,6 +37,7 @@ export class LaunchTimes {
     // A number that comes again is of the later call: it goes to the end.
     known.delete(correlation);
     known.set(correlation, start);
+    if (known.size <= limits.launchesMin) return undefined;
     const most = Math.max(limits.launchesMin, Math.min(limits.launchesMax, limits.launchesOfAllMax / this.#processes));
     while (known.size > most) known.delete(known.keys().next().value as string | number);
     return undefined;
