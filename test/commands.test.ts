@@ -160,7 +160,7 @@ describe('ranktrace run', () => {
     return ['--', process.execPath, '--input-type=module', '-e', program];
   };
 
-  it('writes the trace of a run of which a rank was killed by kill -9, names that rank, and kills those that do not listen', async () => {
+  it('writes the trace of a run of which a rank was killed by kill -9, names that rank alone, and kills those that do not listen', async () => {
     const body = `
       process.on('SIGTERM', () => {});
       // Ten flush intervals, in which the shipper's thread of a starved machine gets its turn.
@@ -173,9 +173,12 @@ describe('ranktrace run', () => {
     const report = JSON.parse(stdout);
     expect(report.exitCode).toBe(137);
     expect(report.findings.map((finding: { kind: string; ranks: number[] }) => [finding.kind, finding.ranks])).toEqual([
-      ['rank_lost', [0]],
+      // The other one, which had to be killed, is none that was lost.
       ['rank_lost', [1]],
     ]);
+    expect(report.findings[0].text).toMatch(/^rank 1 \(pid \d+\) was ended by SIGKILL without saying goodbye$/);
+    const alerts = report.alerts.map(({ rule, summary }: { rule: string; summary: string }) => `${rule}: ${summary}`);
+    expect(alerts).toContainEqual(expect.stringMatching(/^rank_stopped: rank 1 was ended by SIGKILL after step \d+/));
     // A killed rank loses what it recorded since its last flush alone: nothing from before the wait.
     expect(report.ranks[1].counts.step).toBeGreaterThanOrEqual(100);
     expect(statSync(report.trace).size).toBeGreaterThan(1000);

@@ -20,6 +20,7 @@ export { describePruned } from './prune/retention-service.ts';
 export { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
 export type { RunBatches } from './store/batch-index.ts';
 export { type BatchLog, openBatchLog } from './store/batch-log.ts';
+export type { ProcessExit, RankProcess } from './store/exit-batch.ts';
 export { isRunName } from './store/run-directory.ts';
 export { RunStore, type RunStoreOptions } from './store/run-store.ts';
 export { TraceFile, traceFormatOf } from './store/trace-file.ts';

@@ -24,6 +24,7 @@ import { withoutRepeats } from './model/notices.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import type { Retention } from './prune/prune-store.ts';
 import { RetentionService } from './prune/retention-service.ts';
+import { exitBatches, type ProcessExit, type RankProcess } from './store/exit-batch.ts';
 import { isRunName } from './store/run-directory.ts';
 import { RunLock } from './store/run-lock.ts';
 import type { RunStore } from './store/run-store.ts';
@@ -69,6 +70,11 @@ export interface Aggregator extends AsyncDisposable {
   steps(run: string, rank: number): FinishedStep[];
   /** Takes the bytes of a batch directly. Never throws. */
   ingest(bytes: Uint8Array): IngestResult;
+  /**
+   * Stores how the processes of this run's ranks ended, as the command that started them all saw it; to be called when nothing comes from them any more.
+   * Never throws.
+   */
+  storeExits(run: string, exits: readonly ProcessExit[], processes: readonly RankProcess[]): void;
   /** Accepts this run, too, in a service started with `run`: its ranks turned out to use this name. Throws any error of reading NATS. */
   takeRun(run: string): Promise<void>;
   /** Calls `listener` with each changed status, at most every `progressIntervalMs`; stops when the returned function is called. */
@@ -86,7 +92,7 @@ export interface Aggregator extends AsyncDisposable {
    */
   readonly captureSteps: CaptureSteps;
   /** Alerts of the open runs. */
-  readonly alerts: Pick<AlertService, 'alerts' | 'subscribe'>;
+  readonly alerts: Pick<AlertService, 'alerts' | 'subscribe' | 'tick' | 'settled' | 'exited' | 'stopping'>;
   /** Outputs of alerts, and the results of their deliveries. */
   readonly delivery: Pick<AlertDelivery, 'status' | 'exitCode'>;
 }
@@ -223,6 +229,13 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     store: (name) => storeOf(pipeline, name),
     steps: (name, rank) => pipeline.live.steps(name, rank),
     ingest: pipeline.ingest,
+    storeExits: (name, exits, processes) => {
+      try {
+        for (const bytes of exitBatches(storeOf(pipeline, name).sources(), exits, processes)) pipeline.ingest(bytes);
+      } catch (error) {
+        onNotice(`run ${name}: how its ranks ended is not stored: ${messageOf(error)}`);
+      }
+    },
     takeRun: async (name) => {
       if (taken === undefined || taken.has(name)) return;
       taken.add(name);

@@ -149,6 +149,12 @@ export const failedKey = 'ranktrace.failed';
 /** Metadata key of the signal that ended a rank's program in the midst of a step: `SIGTERM`, or `SIGINT`, as Ctrl-C sends it. */
 export const endedByKey = 'ranktrace.ended_by';
 
+/** Metadata key of how a rank's process ended, as the command that started it saw it: `ended with exit code 1`, `was ended by SIGKILL`. */
+export const exitKey = 'ranktrace.exit';
+
+/** Metadata key of a rank that the command which started it had asked to end before it did, with any value: its end says nothing of what was wrong. */
+export const stoppedKey = 'ranktrace.stopped';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

@@ -11,7 +11,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, join, relative } from 'node:path';
 import type { Alert, Batch } from '@ranktrace/protocol';
-import { displayName } from '@ranktrace/trace';
 import {
   type AlertChange,
   AlertEngine,
@@ -26,9 +25,11 @@ import { withDeadline } from '../model/deadline.ts';
 import { messageOf, systemCode } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { ProcessExit, RankProcess } from '../store/exit-batch.ts';
 import type { RunStore } from '../store/run-store.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
+import { withCause } from './alert-text.ts';
 import { BatchFacts, type Sequences } from './batch-facts.ts';
 import { meetStoredRanks, alertStateName as stateName } from './unfinished-runs.ts';
 
@@ -134,6 +135,25 @@ export class AlertService implements AsyncDisposable {
     const alerts = this.#runs.get(run);
     // The connection of a refused batch is closed here.
     if (alerts?.outage === undefined) alerts?.engine.left(Number(rank), incarnation, this.#nowMs());
+  }
+
+  /** The process of a rank ended, as the command that started all `processes` saw it. Never throws. */
+  exited(exit: ProcessExit, processes: readonly RankProcess[]): void {
+    const { rank, pid, how, isWell, isStopped } = exit;
+    for (const { engine, run } of this.#runs.values()) {
+      const isOfRun = processes.some((one) => engine.hasProcess(one.rank, one.pid));
+      if (!isOfRun || (engine.hears(rank) ? !engine.hasProcess(rank, pid) : isWell || isStopped)) continue;
+      try {
+        engine.exited(rank, pid, { how, isExpected: isWell || isStopped }, this.#nowMs());
+      } catch (error) {
+        this.#options.onNotice(`run ${run}: alerts: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  /** People ask all ranks to end. */
+  stopping(): void {
+    for (const { engine } of this.#runs.values()) engine.stopping();
   }
 
   /** A batch of the run could not be stored, by no fault of its rank. Never throws. */
@@ -472,17 +492,3 @@ const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause']
 /** The ranks of an alert: none where the cause is of all of them. */
 const ranksOf = (said: readonly number[], cause: Alert['cause']): number[] =>
   cause?.kind !== 'cluster_wide' && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
-
-/** Limit of `alertSchema`. */
-const summaryCharsMax = 1024;
-
-/** The one-line summary, with its cause. */
-function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {
-  if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary.slice(0, summaryCharsMax);
-  const { ranks, hosts, phase, kind } = cause;
-  const few = ranks.slice(0, 8).join(', ');
-  const who =
-    ranks.length === 0 ? kind.replaceAll('_', ' ') : `rank${ranks.length === 1 ? '' : 's'} ${few}${ranks.length > 8 ? ', …' : ''}`;
-  const where = hosts.length === 1 ? ` (${hosts[0]})` : '';
-  return `${summary}; ${who}${where}${phase === null ? '' : `, in ${displayName(phase)}`}`.slice(0, summaryCharsMax);
-}

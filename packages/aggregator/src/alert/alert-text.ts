@@ -1,7 +1,8 @@
 // An alert in words, as people read it in a log, in a chat and in Alertmanager.
 
 import type { Alert } from '@ranktrace/protocol';
-import { rankNumbersText } from '@ranktrace/trace';
+import { displayName, rankNumbersText } from '@ranktrace/trace';
+import type { EngineAlert } from '@ranktrace/trace/alert';
 
 /** `firing: SUMMARY` or `resolved: SUMMARY (WHY)`, with the run in front. */
 export function alertLine(alert: Alert): string {
@@ -55,3 +56,17 @@ function short(value: number): string {
 }
 
 const signed = (share: number): string => `${share < 0 ? '−' : '+'}${(Math.abs(share) * 100).toFixed(1)} %`;
+
+/** Limit of `alertSchema`. */
+const summaryCharsMax = 1024;
+
+/** The one-line summary, with its cause. */
+export function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {
+  if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary.slice(0, summaryCharsMax);
+  const { ranks, hosts, phase, kind } = cause;
+  const few = ranks.slice(0, 8).join(', ');
+  const who =
+    ranks.length === 0 ? kind.replaceAll('_', ' ') : `rank${ranks.length === 1 ? '' : 's'} ${few}${ranks.length > 8 ? ', …' : ''}`;
+  const where = hosts.length === 1 ? ` (${hosts[0]})` : '';
+  return `${summary}; ${who}${where}${phase === null ? '' : `, in ${displayName(phase)}`}`.slice(0, summaryCharsMax);
+}

@@ -15,6 +15,7 @@ import {
   collectivesKey,
   type Dropped,
   endedByKey,
+  exitKey,
   failedKey,
   isBeside,
   mostDropped,
@@ -87,7 +88,9 @@ export class BatchFacts {
     const losses = lossesOf(facts, batch, sequences, nowMs);
     const clockSamples = tables.clockSamples.length;
     const { worldSize, host, pid, last: ended } = header;
-    const whose = { incarnation, isLatest: sequences.isLatest, isBeside: isBeside(incarnation) };
+    // From the command that started the rank, after its end.
+    const [exit] = metadataOf(batch, exitKey);
+    const whose = { incarnation, isLatest: sequences.isLatest, isBeside: isBeside(incarnation) || exit !== undefined };
     engine.rank(rank, { worldSize, host, pid, ...whose, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch, engine.roles);
     feedSteps(engine, batch, facts.key);

@@ -136,6 +136,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     },
     // With --json, stdout carries only the report.
     output: options.json === true ? process.stderr : process.stdout,
+    onExit: (exit, all) => aggregator.alerts.exited(exit, all),
   });
   status = showRunStatus(aggregator, count);
   if (config !== undefined && !config.outputs.some(({ type }) => type === 'log')) {
@@ -145,6 +146,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   void interrupt.asked.then(() => {
     if (!ranksRun) return;
     log('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
+    aggregator.alerts.stopping();
     ranks.stop('SIGINT');
   });
   const exit = await ranks.ended;
@@ -154,12 +156,18 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   await lastBatches(aggregator, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
   status = undefined;
+  let isWhole = true;
   for (const directory of spoolsOf(notes.read(), spool)) {
     if (await takeSpool(aggregator, directory)) await rm(directory, { recursive: true, force: true });
+    else isWhole = false;
   }
   await runs.look();
   runs.stop();
   const stored = aggregator.runs();
+  // It comes after all that ranks sent: a batch that is left in a spool would have its number.
+  if (isWhole) for (const run of runs.names) if (stored.includes(run)) aggregator.storeExits(run, ranks.exits, ranks.all);
+  aggregator.alerts.tick();
+  await aggregator.alerts.settled();
   const hasEvents = stored.includes(name) && aggregator.store(name).sources().length > 0;
   leftover.isEmpty = isNew && !hasEvents && !existsSync(spool);
   const names = runs.names.filter((run) => stored.includes(run));

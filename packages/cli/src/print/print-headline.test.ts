@@ -33,14 +33,14 @@ it('a balanced run with long steps is not called balanced alone', () => {
   check(
     'balanced',
     [long],
-    'in short: balanced, no rank is to blame, but for long_steps: rank 1 in forward: 8.00 ms per step, 40.0 % of it',
+    'in short: balanced, no rank is to blame, but for long_steps: rank 1 in forward: 8.00 ms per step, 40.0 % of the mean step',
   );
 });
 
 it('a rank of which nothing was heard comes first where the verdict is inconclusive for it', () => {
   const headline = new HeadlineSinks();
   const blame: RunBlame = { ...headline.blame, verdict: 'inconclusive', findings: [], steps: { ...steps, count: 100, windows: 1 } };
-  const summary = new StepSummarySink().summary;
+  const summary = new CountedStepsSink().summary;
   const missing = { kind: 'rank_missing', ranks: [1], text: 'nothing was heard of rank 1', remedy: '' } as const;
   expect(headline.inShort(blame, { findings: [missing], summary })).toBe('in short: rank_missing: nothing was heard of rank 1');
   expect(headline.inShort(blame, { findings: [], summary })).toBe('');

@@ -55,8 +55,9 @@ function inShortLine(
   hangs: ReturnType<typeof hangsOf>,
   lastHangs: readonly Alert[],
 ): string {
-  const severity = hangs.areEndedByKill ? 'note' : 'alert';
-  const lost = missing.map(({ kind, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
+  const lost = missing.map(({ kind, text }): Stated => {
+    return { kind, severity: hangs.areEndedByKill && kind === 'rank_lost' ? 'note' : 'alert', text: `${kind}: ${text}` };
+  });
   const told = lastHangs.map(({ summary }): Stated => ({ kind: 'hang', severity: 'alert', text: `hang: ${summary}` }));
   const inside = hangs.findings.map(({ kind, severity, text }): Stated => ({ kind, severity, text: `${kind}: ${text}` }));
   const hanging = inside.length > 0 ? inside : told;
@@ -69,7 +70,8 @@ function inShortLine(
   const { state, findings } = runStateOf([...lost, ...hanging, ...slow]);
   const [first] = findings;
   if (first !== undefined) {
-    const more = findings.length > 1 ? `, and ${findings.length - 1} more like it` : '';
+    const alike = findings.filter(({ kind }) => kind === first.kind).length - 1;
+    const more = alike > 0 ? `, and ${alike} more like it` : '';
     return `in short: ${printable(first.text)}${more}${slow.includes(first) ? otherVerdict(first, blame) : ''}`;
   }
   const silent = blame.verdict === 'inconclusive' ? lost.find(({ kind }) => kind === 'rank_missing') : undefined;

@@ -7,12 +7,20 @@ const s = (seconds: number) => traceTime(seconds * 1e9);
 
 const rank = (number: number, about: Partial<OpenRank> = {}): OpenRank => ({
   ...{ rank: number, hostName: `node-${number}`, pid: 1, until: s(100), lastStep: { step: 12, end: s(40) }, open: [] },
-  ...{ place: undefined, phases: [], endedBy: undefined },
+  ...{ place: undefined, phases: [], endedBy: undefined, isStopped: false },
   ...about,
 });
 
 const summary = (about: Partial<OpenWorkSummary>): OpenWorkSummary => ({
-  ...{ until: s(100), ranks: [], collectives: [], collectivesLeftOut: 0, spansLeftOut: 0, roles: { of: () => 'work' as const } },
+  ...{
+    until: s(100),
+    ranks: [],
+    ended: undefined,
+    collectives: [],
+    collectivesLeftOut: 0,
+    spansLeftOut: 0,
+    roles: { of: () => 'work' as const },
+  },
   ...about,
 });
 

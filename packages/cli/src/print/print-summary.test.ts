@@ -32,7 +32,7 @@ it('says whose steps are shown where hosts and GPUs do not agree', () => {
     overhead: 0,
     phases: new Map([['forward', nanos(3e5)]]),
   };
-  const hosts = { steps: [], stepCount: 1, firstStart: 0, median: nanos(4e5), p95: nanos(4e5), ranks: [], lives: [] };
+  const hosts = { steps: [], stepCount: 1, firstStart: 0, median: nanos(4e5), p95: nanos(4e5), ranks: [], lives: [], phaseOrder: [] };
   const summary = { ...hosts, steps: [step], median: nanos(8e6), p95: nanos(8e6), ranks: [{ ...rank, hostMean: nanos(4e5) }] };
   const textOf = (more: Partial<RunSummary>) =>
     formatReport({ header, totals: [], summary: { ...summary, ...more }, findings: [] }, blame, '');

@@ -9,6 +9,7 @@ import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { ProcessExit, RankProcess } from '@ranktrace/aggregator';
 import { CliError } from '../terminal/errors.ts';
 import { LineOutput } from './line-relay.ts';
 
@@ -19,6 +20,8 @@ export interface RankProcessOptions {
   readonly own?: readonly NodeJS.ProcessEnv[] | undefined;
   /** Stream for the ranks' standard output, a line at a time; standard error goes to ours. */
   readonly output: Writable;
+  /** Called at the end of each. */
+  readonly onExit?: ((exit: ProcessExit, all: readonly RankProcess[]) => void) | undefined;
 }
 
 /** Result of all ranks: the first failure's exit code (128 + n for signal n), 0 when there was none. */
@@ -39,11 +42,15 @@ export class RankProcesses {
   /** Resolves when every rank has ended. */
   readonly ended: Promise<RanksExit>;
   readonly started: number;
+  /** Ends so far, in their order. */
+  readonly exits: ProcessExit[] = [];
+  readonly #onExit: RankProcessOptions['onExit'];
   readonly #children: readonly ChildProcess[];
   #stopping = false;
 
-  private constructor(children: readonly ChildProcess[], output: Writable) {
+  private constructor(children: readonly ChildProcess[], output: Writable, onExit: RankProcessOptions['onExit']) {
     this.#children = children;
+    this.#onExit = onExit;
     this.started = children.length;
     this.ended = this.#watch(output);
     // A rank in a group of its own outlives the terminal; it must not outlive us.
@@ -53,7 +60,7 @@ export class RankProcesses {
   }
 
   /** Throws CliError `bad_input` when the command cannot be started. */
-  static async start(command: readonly string[], { ranks, environment, own, output }: RankProcessOptions): Promise<RankProcesses> {
+  static async start(command: readonly string[], { ranks, environment, own, output, onExit }: RankProcessOptions): Promise<RankProcesses> {
     const [file, ...args] = command as [string, ...string[]];
     const port = await freePort();
     const children = Array.from({ length: ranks }, (_, rank) => {
@@ -70,7 +77,7 @@ export class RankProcesses {
       };
       return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     });
-    const processes = new RankProcesses(children, output);
+    const processes = new RankProcesses(children, output, onExit);
     try {
       await Promise.all(children.map((child) => once(child, 'spawn')));
     } catch (cause) {
@@ -78,6 +85,11 @@ export class RankProcesses {
       throw new CliError('bad_input', `Cannot start "${file}": ${(cause as Error).message}`, { cause });
     }
     return processes;
+  }
+
+  /** Those that were started. */
+  get all(): readonly RankProcess[] {
+    return this.#children.flatMap(({ pid }, rank) => (pid === undefined ? [] : [{ rank, pid }]));
   }
 
   /** Asks every rank to end; kills the remaining ones after a grace of 10 s. */
@@ -109,9 +121,12 @@ export class RankProcesses {
         child.once('exit', (...result) => resolve(result));
         child.once('error', () => resolve([127, null]));
       });
+      const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+      const exit = { rank, pid: child.pid ?? 0, how, isWell: code === 0, isStopped: this.#stopping };
+      this.exits.push(exit);
+      this.#onExit?.(exit, this.all);
       if (code !== 0 && this.#stopping) isCutShort = true;
       if (code !== 0 && first.code === 0 && !this.#stopping) {
-        const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
         first = {
           code: code ?? 128 + constants.signals[signal as NodeJS.Signals],
           reason: `rank ${rank} ${how}; the others were stopped`,

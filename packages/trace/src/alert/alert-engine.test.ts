@@ -751,7 +751,7 @@ describe('a hang', () => {
     for (const rank of [0, 1, 3]) job.engine.collective(rank, { group: 'world', op: 'all_reduce', sequence: 7, state: 'open' });
     job.wait(200_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
-    const where = 'rank 2 was in forward of step 100; ranks 0, 1, 3 wait in all_reduce 7 of group world';
+    const where = 'rank 2 was in forward of step 100 when last heard; ranks 0, 1, 3 wait in all_reduce 7 of group world';
     expect(job.last()).toMatchObject({ step: 99, onsetStep: 100, hint: { ranks: [2], phase: 'forward', stated: { text: where } } });
     expect(job.last().summary).toBe(`nothing was heard of rank 2 for 30.0 s, after step 99; ${where}`);
   });

@@ -595,28 +595,32 @@ export class AlertEngine {
 
   /** Ranks that stopped: by an error, or without a word. */
   #stop(ranks: readonly number[]): RankTrouble {
-    const endOf = (rank: number, atMs: number) => ({ rank, step: this.#assembly.lastOf(rank), atMs });
     const job = [...this.#ranks].filter(([rank]) => this.isInJob(rank));
+    const furthest = Math.max(...job.map(([rank]) => this.#assembly.lastOf(rank)));
+    const stepOf = (rank: number, atMs: number) => {
+      const [step, { ended = false }] = [this.#assembly.lastOf(rank), this.#ranks.get(rank) ?? {}];
+      return { rank, step, atMs, mayBeLater: !ended && step < furthest };
+    };
     const failed = ranks.flatMap((rank) => {
       const failure = this.#ranks.get(rank)?.failed;
-      return failure === undefined ? [] : [{ ...endOf(rank, failure.atMs), error: failure.error }];
+      return failure === undefined ? [] : [{ ...stepOf(rank, failure.atMs), error: failure.error }];
     });
     const exited = ranks.flatMap((rank) => {
       const { failed = undefined, exit = this.#unheard.get(rank) } = this.#ranks.get(rank) ?? {};
       const when = this.#ranks.has(rank) ? '' : ' before anything was heard of it';
       return failed !== undefined || exit === undefined || exit.isExpected
         ? []
-        : [{ ...endOf(rank, exit.atMs), how: `${exit.how}${when}` }];
+        : [{ ...stepOf(rank, exit.atMs), how: `${exit.how}${when}` }];
     });
     const lostBy = (byMs: number): number[] => ranks.filter((rank) => this.#wasLost(rank, byMs));
     const cause = stopCause({
       failed,
       exited,
-      lost: (byMs) => lostBy(byMs).map((rank) => endOf(rank, byMs)),
+      lost: (byMs) => lostBy(byMs).map((rank) => stepOf(rank, byMs)),
       left: (byMs) =>
         job.flatMap(([rank, { failed, endedMs, endedBy, exit }]) => {
           if (failed !== undefined || !(endedMs <= byMs) || (endedBy !== undefined && exit?.isExpected === true)) return [];
-          return [{ ...endOf(rank, endedMs), how: endedBy === undefined ? 'ended' : `was ended by ${endedBy}` }];
+          return [{ ...stepOf(rank, endedMs), how: endedBy === undefined ? 'ended' : `was ended by ${endedBy}` }];
         }),
       behind: () => this.#behind(job),
       absent: () => this.#missed(),
@@ -659,7 +663,7 @@ export class AlertEngine {
     const silent = `nothing was heard of ${ranksText(gone)} for ${seconds(this.#rules.rankStoppedMs)}${since}`;
     const never = `nothing was ever heard of ${ranksText(absent)}`;
     const what = [...(gone.length > 0 ? [silent] : []), ...(absent.length > 0 ? [never] : [])];
-    const places = this.#places.texts(ranks, ['was', 'were']);
+    const places = this.#places.texts(ranks, ['was', 'were']).map((text) => `${text} when last heard`);
     const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
     const all = new Set([...job.map(([rank]) => rank), ...absent]).size;

@@ -497,7 +497,7 @@ describe('a rank that was killed', () => {
       const [{ atMs, change }] = job.reported as [(typeof job.reported)[number]];
       expect(atMs - killedMs).toBeLessThanOrEqual(11 * second);
       expect(change.alert).toMatchObject({ ranks: [1], severity: 'critical', step: 49, onsetStep: 50 });
-      const where = 'rank 1 was in forward of step 50; ranks 0, 2, 3 wait in all_reduce 50 of group world';
+      const where = 'rank 1 was in forward of step 50 when last heard; ranks 0, 2, 3 wait in all_reduce 50 of group world';
       expect(change.alert.summary).toBe(`nothing was heard of rank 1 for 10.0 s, after step 49; ${where}`);
     }
   });

@@ -18,6 +18,8 @@ export interface RankEnd {
   readonly rank: number;
   readonly step: number;
   readonly atMs: number;
+  /** It may have ended further steps, which it did not get to tell. */
+  readonly mayBeLater?: boolean | undefined;
 }
 
 export interface RankFailure extends RankEnd {
@@ -78,7 +80,7 @@ interface Reason {
 function exitOf(exited: StopFacts['exited'], first: StopFacts['exited'][number]): Reason {
   const alike = exited.filter(({ how }) => how === first.how).map(({ rank }) => rank);
   const ranks = alike.length === exited.length ? alike.sort((a, b) => a - b) : [first.rank];
-  return { texts: [`${ranksText(ranks)} ${verbOf(first.how, ranks)}${afterStep(first.step)}`], ranks };
+  return { texts: [`${ranksText(ranks)} ${verbOf(first.how, ranks)}${afterStep(first.step, first.mayBeLater)}`], ranks };
 }
 
 function reasonBefore(first: RankFailure, facts: StopFacts): Reason | undefined {
@@ -86,7 +88,15 @@ function reasonBefore(first: RankFailure, facts: StopFacts): Reason | undefined 
   if (lost.length > 0) {
     const ranks = lost.map(({ rank }) => rank);
     const step = Math.max(...lost.map((one) => one.step));
-    return { texts: [`${ranksText(ranks)} ${lost.length === 1 ? 'was' : 'were'} lost without a goodbye${afterStep(step)}`], ranks };
+    return {
+      texts: [
+        `${ranksText(ranks)} ${lost.length === 1 ? 'was' : 'were'} lost without a goodbye${afterStep(
+          step,
+          lost.every(({ mayBeLater }) => mayBeLater),
+        )}`,
+      ],
+      ranks,
+    };
   }
   const of = peerErrorOf(first.error);
   if (of === undefined) return undefined;
@@ -108,4 +118,4 @@ function reasonBefore(first: RankFailure, facts: StopFacts): Reason | undefined 
 
 const verbOf = (how: string, ranks: readonly number[]): string => (ranks.length > 1 ? how.replace(/^was /, 'were ') : how);
 
-const afterStep = (step: number): string => (step < 0 ? '' : ` after step ${step}`);
+const afterStep = (step: number, mayBeLater = false): string => (step < 0 ? '' : ` after step ${step}${mayBeLater ? ' or later' : ''}`);

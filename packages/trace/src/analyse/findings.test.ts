@@ -24,8 +24,9 @@ function check(
   worldSize = totals.length,
   ranks: StepsOfRanks['ranks'] = [],
   lives: StepsOfRanks['lives'] = [],
+  phaseOrder: readonly string[] = [],
 ): void {
-  const findings = findCompleteness(headerOf(totals, worldSize), totals, { ranks, lives });
+  const findings = findCompleteness(headerOf(totals, worldSize), totals, { ranks, lives, phaseOrder });
   expect(findings.map(({ kind, ranks, text }) => `${kind} [${ranks.join(' ')}] ${text}`)).toEqual(expected);
 }
 
@@ -105,6 +106,36 @@ describe('findings', () => {
     ]);
   });
 
+  it('tell how ranks ended as the command that started them saw it, and not those that it ended itself', () => {
+    const exitOf = (rank: number, how: string, about: Partial<ProcessTotals>, more: readonly (readonly [string, string])[] = []) => {
+      const life = rankOf(rank, { from: traceTime(0), until: traceTime(1000e6), ...about });
+      return { ...life, process: { ...life.process, metadata: new Map([['ranktrace.exit', how], ...more]) } };
+    };
+    const asked = [['ranktrace.stopped', 'true']] as const;
+    const closed = 'RuntimeError: Connection closed by peer';
+    const killed = exitOf(1, 'was ended by SIGKILL', { ended: false });
+    const failed = exitOf(0, 'ended with exit code 1', { until: traceTime(1010e6) }, [['ranktrace.failed', closed], ...asked]);
+    const after = 'after rank 1 was ended by SIGKILL, ';
+    check(
+      [failed, killed, exitOf(2, 'was ended by SIGTERM', { ended: false }, asked)],
+      ['rank_lost [1] rank 1 (pid 4001) was ended by SIGKILL without saying goodbye', `rank_failed [0] ${after}rank 0 failed: ${closed}`],
+    );
+    // It said goodbye, for it could handle the signal; nobody had asked for that.
+    const by = ['ranktrace.ended_by', 'SIGTERM'] as const;
+    const term = exitOf(1, 'was ended by SIGTERM', {}, [by]);
+    check([rankOf(0), term, exitOf(2, 'was ended by SIGTERM', {}, [by, ...asked])], ['rank_failed [1] rank 1 failed: ended by SIGTERM']);
+    check([failed, term], [`rank_failed [1] rank 1 failed first: ended by SIGTERM; 10.0 ms later rank 0: ${closed}`]);
+    // Without that command only the goodbye is known.
+    const alone = rankOf(1, { until: traceTime(1000e6) });
+    const signalled = { ...alone, process: { ...alone.process, metadata: new Map([by]) } };
+    const lasts = [0, 1].map((rank) => ({ rank, last: 59, steps: 60, from: 0, until: 1e9 }));
+    check([failed, signalled], [`rank_failed [1] after rank 1 was ended by SIGTERM after step 59, rank 0 failed: ${closed}`], 2, lasts);
+    // One that was silent for long before all were asked to end was lost.
+    const silent = exitOf(1, 'was ended by SIGKILL', { ended: false }, asked);
+    const others = exitOf(0, 'was ended by SIGKILL', { ended: false, until: traceTime(23_000e6) }, asked);
+    check([others, silent], ['rank_lost [1] nothing was heard of rank 1 (pid 4001) for the last 22.0 s, in which all were asked to end']);
+  });
+
   it('tell ranks whose program failed, the first of them first, as far as clocks tell', () => {
     const failedOf = (rank: number, error: string, ms: number, bound = 0) => {
       const life = rankOf(rank, { alignment: bound === 0 ? exact : sampled(bound), from: traceTime(0), until: traceTime(ms * 1e6) });
@@ -120,8 +151,12 @@ describe('findings', () => {
       [`rank_failed [2] rank 2 failed first: ValueError: bad batch; 30.0 ms later rank 1: ${closed}, and 1 more`],
     );
     // On hosts whose clocks may be 25 ms off, each, either may have been the first.
-    const unsure = [rankOf(0), failedOf(1, closed, 1030, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)];
+    const unsure = [rankOf(0), failedOf(1, 'OSError: full', 1030, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)];
     check(unsure, ['rank_failed [2 1] ranks 1, 2 failed: ValueError: bad batch']);
+    // What tells of a peer is no reason, also where its clock, or a slow end of the other, puts it first.
+    const early = `rank 2 failed: ValueError: bad batch; 30.0 ms before that rank 1: ${closed}`;
+    check([rankOf(0), failedOf(1, closed, 970), bad], [`rank_failed [2] ${early}`]);
+    check([rankOf(0), failedOf(1, closed, 970, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)], [`rank_failed [2] ${early}`]);
     // A killed rank comes first; what others say of its absence is no reason.
     const killed = rankOf(0, { ended: false, from: traceTime(0), until: traceTime(900e6) });
     const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
@@ -131,9 +166,24 @@ describe('findings', () => {
     const stepsTo = (...lasts: number[]) => lasts.map((last, rank) => ({ rank, last, steps: last + 1, from: 0, until: 1e9 }));
     const both = [left, failedOf(1, closed, 1030), failedOf(2, closed, 1040)];
     const closings = `rank 1 failed first: ${closed}; 10.0 ms later rank 2: ${closed}`;
-    check(both, [`rank_failed [1] after rank 0 had ended after step 119, ${closings}`], 3, stepsTo(119, 119, 119));
+    check(both, [`rank_failed [0] after rank 0 had ended after step 119, ${closings}`], 3, stepsTo(119, 119, 119));
     check(both, [`rank_failed [1] ${closings}`], 3, stepsTo(120, 119, 119));
     check(both, [`rank_failed [1] ${closings}`]);
+    // After a timeout the reason is the rank that did not come as far, if places tell.
+    const timedOut = 'RuntimeError: Timed out waiting 12000ms for recv operation to complete';
+    const inPhase = (life: ProcessTotals, phase: string): ProcessTotals => ({
+      ...life,
+      place: { step: 7, phase: { name: phase, since: traceTime(0) }, collective: undefined, entered: new Map() },
+    });
+    const vain = (phase: string) =>
+      [failedOf(0, timedOut, 1000), rankOf(1, { until: traceTime(1100e6) }), failedOf(2, timedOut, 1001)].map((life, at) =>
+        inPhase(life, at === 1 ? phase : 'backward'),
+      );
+    const timeouts = `rank 0 failed first: ${timedOut}; 1.00 ms later rank 2: ${timedOut}`;
+    const places = 'rank 1 was in forward of step 7; ranks 0, 2 were in backward of step 7';
+    const named = `the others waited in vain for rank 1, which did not come as far: ${places}; ${timeouts}`;
+    check(vain('forward'), [`rank_failed [1] ${named}`], 3, [], [], ['data', 'forward', 'backward']);
+    check(vain('backward'), [`rank_failed [0] ${timeouts}`], 3, [], [], ['data', 'forward', 'backward']);
     // An error of an earlier life is part of the restart.
     const next = { ...rankOf(2, { from: traceTime(5000e6), until: traceTime(9000e6) }) };
     const again = { ...next, process: { ...next.process, index: 9, pid: 5000 } };

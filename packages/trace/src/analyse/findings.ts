@@ -2,10 +2,22 @@
 // `rank_lost`, `rank_failed`, `rank_missing`, `rank_twice`, `restarted`, `rank_ended_early`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`,
 // `clock_step`, `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
-import { isBeside, leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey, stillRunningKey } from '@ranktrace/protocol';
+import {
+  exitKey,
+  isBeside,
+  leftOutKey,
+  miscountedKey,
+  type Nanos,
+  nanosPerMs,
+  shedKey,
+  stacksKey,
+  stillRunningKey,
+  stoppedKey,
+} from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { mediansOfOthers } from '../model/robust.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
@@ -48,6 +60,7 @@ export interface StepsOfRanks {
   readonly firstStart?: number | undefined;
   readonly ranks: readonly StepsOfRank[];
   readonly lives: readonly LifeSteps[];
+  readonly phaseOrder?: readonly string[] | undefined;
 }
 
 type StepsOfRank = Pick<RankSummary, 'rank' | 'steps' | 'last' | 'from' | 'until'>;
@@ -135,8 +148,7 @@ export function findCompleteness(
       next !== undefined && next !== total && (next.from ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
     if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
     else if (!ended && !isFollowed && total.goesOn !== true && !process.metadata.has(stillRunningKey)) {
-      const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
-      findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
+      findings.push(...lostFindings(total, totals));
     }
     if (process.alignment.method === 'unaligned') {
       const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
@@ -153,7 +165,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...failedFindings([...lives.values()], steps.ranks));
+  findings.push(...failedFindings([...lives.values()], steps.ranks, steps.phaseOrder));
   findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
@@ -163,6 +175,30 @@ export function findCompleteness(
     findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${ranksText(absent)}`, remedy });
   }
   return findings;
+}
+
+/** A rank that was asked to end was lost before that if nothing was heard of it for so long, ns. */
+const silentNsMin = 10e9;
+
+/** A rank that ended without a word, with what the command that started it saw of that. */
+function lostFindings({ process, until }: ProcessTotals, totals: readonly ProcessTotals[]): Finding[] {
+  const { rank, pid, hostName, metadata } = process;
+  const who = `rank ${rank} (pid ${pid})`;
+  const how = metadata.get(exitKey);
+  const [kind, ranks] = ['rank_lost', [rank]] as const;
+  const log = `in the kernel's log of host ${hostName}`;
+  if (metadata.has(stoppedKey)) {
+    const silent = Math.max(...totals.map((one) => one.until ?? 0)) - (until ?? 0);
+    if (silent < silentNsMin) return [];
+    const text = `nothing was heard of ${who} for the last ${lengthText(silent)}, in which all were asked to end`;
+    return [{ kind, ranks, text, remedy: `look for what stopped it, in its output and ${log}` }];
+  }
+  if (how === undefined) {
+    const remedy = `look for its end in its output and ${log}: it was killed, or is still running`;
+    return [{ kind, ranks, text: `${who} stopped without saying goodbye`, remedy }];
+  }
+  const killed = how.includes('SIGKILL') ? `, and ${log}: the kernel ends processes so where memory is short` : '';
+  return [{ kind, ranks, text: `${who} ${how} without saying goodbye`, remedy: `look for its end in its output${killed}` }];
 }
 
 /** An agent that was last heard of so long before the rank beside it has stopped, ns; it ends some seconds after a rank. */

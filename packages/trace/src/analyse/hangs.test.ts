@@ -15,12 +15,19 @@ interface Rank {
   readonly heard?: number;
   readonly endedBy?: string;
   readonly ended?: boolean;
+  /** The command that started it had asked it to end. */
+  readonly stopped?: boolean;
+  /** The last collective that it is inside of, since step 40. */
+  readonly inside?: string;
 }
 
 /** Forty steps of 100 ms, and the hangs that the run shows after that. */
 function hangsOfRun(ranks: readonly Rank[], stepMs = 100) {
-  const all = ranks.map(({ endedBy = 'SIGINT' }, rank) => {
-    const metadata = new Map(endedBy === '' ? [] : [['ranktrace.ended_by', endedBy]]);
+  const all = ranks.map(({ endedBy = 'SIGINT', stopped = false }, rank) => {
+    const metadata = new Map([
+      ...(endedBy === '' ? [] : [['ranktrace.ended_by', endedBy] as const]),
+      ...(stopped ? [['ranktrace.stopped', 'true'] as const] : []),
+    ]);
     return traceProcess({ index: rank + 1, rank, pid: 40 + rank, metadata });
   });
   const sink = analysisSink();
@@ -36,9 +43,10 @@ function hangsOfRun(ranks: readonly Rank[], stepMs = 100) {
   const since = s((40 * stepMs) / 1000);
   sink.end(
     all.map((process, at): ProcessTotals => {
-      const { phase, after, heard = 60, ended = true } = ranks[at] as Rank;
+      const { phase, after, heard = 60, ended = true, inside } = ranks[at] as Rank;
+      const collective = inside === undefined ? undefined : { op: inside, group: 'world', sequence: 1, since };
       const place = { step: 40, phase: phase === undefined ? undefined : { name: phase, since }, after };
-      return processTotals({ process, ended, until: s(heard), place: { ...place, collective: undefined, entered: new Map() } });
+      return processTotals({ process, ended, until: s(heard), place: { ...place, collective, entered: new Map() } });
     }),
   );
   return sink.analysis.findings.filter(({ kind }) => kind === 'hang').map(({ ranks: of, text }) => ({ ranks: of, text }));
@@ -58,8 +66,9 @@ it('names the rank that did not come as far as the others in the step that never
   // Before the step's first phase; and between two of them.
   expect(hangsOfRun([waits, waits, {}])[0]?.ranks).toEqual([2]);
   expect(hangsOfRun([{ after: 'forward' }, waits, waits])[0]?.ranks).toEqual([0]);
-  // Of two ranks either may be wrong, and so may all that stand at one place.
-  expect(hangsOfRun([waits, { phase: 'forward' }])[0]?.ranks).toEqual([]);
+  // Of two ranks, too; but half of four may be right, and so may all that stand at one place.
+  expect(hangsOfRun([waits, { phase: 'forward' }])[0]?.ranks).toEqual([1]);
+  expect(hangsOfRun([waits, { phase: 'forward' }, waits, { phase: 'forward' }])[0]?.ranks).toEqual([]);
   expect(hangsOfRun([waits, waits, waits])[0]?.ranks).toEqual([]);
 });
 
@@ -68,6 +77,32 @@ it('knows it of ranks that were killed, too', () => {
   expect(hangsOfRun([killed, { ...killed, phase: 'forward' }, killed])[0]?.ranks).toEqual([1]);
   // One died long before: that is what the others waited for, and said of it.
   expect(hangsOfRun([killed, { ...killed, heard: 10 }, killed])).toEqual([]);
+});
+
+it('knows which rank was silent before the command that started all asked them to end', () => {
+  const killed: Rank = { ...waits, endedBy: '', ended: false, stopped: true };
+  const [hang] = hangsOfRun([killed, { ...killed, heard: 30 }, killed]);
+  expect(hang).toMatchObject({ ranks: [1], text: expect.stringContaining('nothing was heard of rank 1 for the last 30.0 s') });
+  // One that ends at once where others must be killed is none.
+  const [asked] = hangsOfRun([killed, { phase: 'forward', heard: 48, stopped: true }, killed]);
+  expect(asked).toMatchObject({ ranks: [1], text: expect.stringContaining('; rank 1 did not come as far as the others') });
+  expect(asked?.text).not.toContain('before; ');
+});
+
+it('names ranks that still run long after most have ended', () => {
+  const done: Rank = { endedBy: '', heard: 4.2 };
+  expect(hangsOfRun([done, {}, done])).toEqual([{ ranks: [1], text: 'ranks 0, 2 ended, and rank 1 still ran 55.8 s later, until SIGINT' }]);
+  expect(hangsOfRun([done, { heard: 12 }, done])).toEqual([]);
+  expect(hangsOfRun([done, { phase: 'save_checkpoint' }, done])).toEqual([]);
+  expect(hangsOfRun([done, {}, {}])).toEqual([]);
+});
+
+it('blames no majority for a collective that one rank alone called', () => {
+  const [hang] = hangsOfRun([waits, { phase: 'barrier', inside: 'barrier' }, waits]);
+  const text =
+    'rank 1 is inside of barrier 1 of group world for 56.0 s; the others wait in another place: ranks 0, 2 are in backward of step 40';
+  expect(hang).toEqual({ ranks: [1], text });
+  expect(hangsOfRun([{ phase: 'load_data' }, { phase: 'barrier', inside: 'barrier' }, { phase: 'load_data' }])[0]?.ranks).toEqual([0, 2]);
 });
 
 it('names a rank that a signal ended long before the others', () => {

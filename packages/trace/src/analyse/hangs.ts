@@ -7,10 +7,9 @@ import { isOccasionalRole, nanosPerSecond, type TraceTime, type ViewFinding } fr
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
-import type { ProcessPlace } from '../model/trace-sink.ts';
-import { placesTexts, ranksBehind, ranksWorking, type StepPlace } from '../steps/step-places.ts';
+import { areElsewhere, inStep, placesTexts, ranksBehind, ranksWorking, type StepPlace } from '../steps/step-places.ts';
 import type { RunSummary } from '../steps/step-summary.ts';
-import type { OpenCollective, OpenWorkSummary } from './open-work.ts';
+import type { OpenCollective, OpenRank, OpenWorkSummary } from './open-work.ts';
 
 /** A collective open at least this long is a hang; in a live run it may still finish. */
 const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
@@ -46,37 +45,50 @@ export function hangsOf(openWork: OpenWorkSummary, steps: RunSummary, isLive: bo
     .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
     .filter(({ since }) => until - since >= least);
   const findings = hanging.map(({ collective, since }): ViewFinding => {
-    const { missing, differing, inside } = collective;
+    const { missing, differing, inside, left } = collective;
+    const few = missing.length < inside.length ? missing : missing.length > inside.length ? inside.map(({ rank }) => rank) : [];
+    if (missing.length > 0 && differing.length + left.length === 0 && isApart(openWork, collective)) {
+      return { severity: 'alert', kind: 'hang', text: apartText(openWork, collective, until - since), ranks: few, from: since, until };
+    }
     const of = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
     return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
   });
   // A signal takes its time in ranks that are inside of a library.
-  const areTogether = ranks.every(({ until: heard, endedBy }) => endedBy !== undefined || until - heard <= killedNsApart);
+  const areTogether = ranks.every(
+    ({ until: heard, endedBy, isStopped }) => endedBy !== undefined || isStopped || until - heard <= killedNsApart,
+  );
   const isLong = hanging.some(({ since }) => until - since >= hangNsToKill);
   if (hanging.length > 0) return { findings, areEndedByKill: isLong && areTogether };
-  const stall = isLive || !areTogether ? undefined : stallOf(openWork, until, steps);
+  const stall = isLive || !areTogether || openWork.ended?.hasFailed === true ? undefined : stallOf(openWork, until, steps);
   return { findings: stall === undefined ? [] : [stall], areEndedByKill: stall !== undefined };
 }
 
 /** The step in which all ranks were for much longer than one takes when they were ended. */
-function stallOf({ ranks, roles }: OpenWorkSummary, until: TraceTime, { median, p95 }: RunSummary): ViewFinding | undefined {
+function stallOf({ ranks, roles, ended }: OpenWorkSummary, until: TraceTime, { median, p95 }: RunSummary): ViewFinding | undefined {
+  const least = Math.max(stallNsMin, stallStepsMin * (median ?? 0), stallLongStepsMin * (p95 ?? 0));
+  if (ended !== undefined && ended.ranks.length > ranks.length) return leftOver(ranks, ended, roles, until, least);
   const last = Math.max(...ranks.map(({ lastStep }) => lastStep?.end ?? Number.NEGATIVE_INFINITY));
   const length = until - last;
-  if (!Number.isFinite(length) || length < Math.max(stallNsMin, stallStepsMin * (median ?? 0), stallLongStepsMin * (p95 ?? 0)))
-    return undefined;
-  const places = new Map(ranks.flatMap(({ rank, place }) => (place === undefined ? [] : [[rank, inStep(place)] as const])));
+  if (!Number.isFinite(length) || length < least) return undefined;
+  const places = placesOf(ranks);
   const phases = [...places.values()].map(({ phase }) => phase).filter((phase) => phase !== undefined);
   // After training no rank is in a phase of a step; and a long evaluation is none.
   if (phases.length === 0 || phases.some((phase) => isOccasionalRole(roles.of(phase)))) return undefined;
   const all = ranks.map(({ rank }) => rank);
-  const gone = ranks.filter(({ until: heard }) => until - heard >= goneNsMin);
+  // Of ranks that are asked to end, those inside of a library end last, and are killed.
+  const gone = ranks.filter(({ until: heard, endedBy, isStopped }) => until - heard >= goneNsMin && !(isStopped && endedBy !== undefined));
   const order = ranks.reduce<readonly string[]>((most, { phases: of }) => (of.length > most.length ? of : most), []);
   const behind = gone.length > 0 ? gone.map(({ rank }) => rank) : ranksBehind(places, all, order, roles);
   const working = behind.length > 0 ? [] : ranksWorking(places, all, roles);
   const step = Math.max(...ranks.map(({ lastStep }) => lastStep?.step ?? -1));
   const who = [
     ...placesTexts(places, all, ['was', 'were']),
-    ...gone.map(({ rank, endedBy, until: heard }) => `${endedBy} had ended rank ${rank} ${lengthText(until - heard)} before`),
+    ...gone.map(({ rank, endedBy, until: heard }) => {
+      const before = lengthText(until - heard);
+      return endedBy === undefined
+        ? `nothing was heard of rank ${rank} for the last ${before}`
+        : `${endedBy} had ended rank ${rank} ${before} before`;
+    }),
     ...(behind.length > gone.length ? [`${ranksText(behind)} did not come as far as the others`] : []),
     ...(working.length > 0 ? [`all waited but ${ranksText(working)}`] : []),
   ];
@@ -84,7 +96,44 @@ function stallOf({ ranks, roles }: OpenWorkSummary, until: TraceTime, { median, 
   return { severity: 'alert', kind: 'hang', text, ranks: behind.length > 0 ? behind : working, from: last, until };
 }
 
-const inStep = ({ step, phase, after }: ProcessPlace): StepPlace => ({ step, phase: phase?.name, after });
+/** Most ranks ended after the training, and these went on for so long that they were ended. */
+function leftOver(
+  ranks: readonly OpenRank[],
+  ended: NonNullable<OpenWorkSummary['ended']>,
+  roles: OpenWorkSummary['roles'],
+  until: TraceTime,
+  least: number,
+): ViewFinding | undefined {
+  const length = until - ended.until;
+  if (ranks.length === 0 || length < least || ranks.some(({ place }) => isOccasionalRole(roles.of(place?.phase?.name ?? ''))))
+    return undefined;
+  const of = ranks.map(({ rank }) => rank);
+  const [by] = ranks.map(({ endedBy }) => endedBy);
+  const text = `${ranksText(ended.ranks)} ended, and ${ranksText(of)} still ran ${lengthText(length)} later, until ${by ?? 'the end came'}`;
+  return { severity: 'alert', kind: 'hang', text, ranks: of, from: ended.until, until };
+}
+
+const placesOf = (ranks: readonly OpenRank[]): ReadonlyMap<number, StepPlace> =>
+  new Map(ranks.flatMap(({ rank, place }) => (place === undefined ? [] : [[rank, inStep(place)] as const])));
+
+/** Whether those inside and those that never entered wait in two places; see `areElsewhere`. */
+function isApart({ ranks, roles }: OpenWorkSummary, { inside, missing }: OpenCollective): boolean {
+  const order = ranks.reduce<readonly string[]>((most, { phases: of }) => (of.length > most.length ? of : most), []);
+  return areElsewhere(
+    placesOf(ranks),
+    inside.map(({ rank }) => rank),
+    missing,
+    order,
+    roles,
+  );
+}
+
+function apartText({ ranks }: OpenWorkSummary, { group, op, sequence, inside, missing }: OpenCollective, length: number): string {
+  const name = collectiveText(op, group, sequence);
+  const of = inside.map(({ rank }) => rank);
+  const where = placesTexts(placesOf(ranks), missing, ['is', 'are']).join('; ');
+  return `${ranksText(of)} ${of.length === 1 ? 'is' : 'are'} inside of ${name} for ${lengthText(length)}; the others wait in another place: ${where}`;
+}
 
 function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);

@@ -75,7 +75,7 @@ describe('spans', () => {
     expect(ranks).toEqual([
       {
         ...{ rank: 0, hostName: 'node', pid: 40, until: s(30), lastStep: { step: 3, end: s(5) } },
-        ...{ place: undefined, phases: [], endedBy: undefined },
+        ...{ place: undefined, phases: [], endedBy: undefined, isStopped: false },
         open: [
           { lane: 'io', kind: 'span', name: 'read', since: s(2), around: [] },
           { lane: 'main', kind: 'span', name: 'layer', since: s(6), around: ['epoch', 'forward'] },

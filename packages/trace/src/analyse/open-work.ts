@@ -8,7 +8,7 @@
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
-import { collectiveKind, endedByKey, isSameOperation, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { collectiveKind, endedByKey, failedKey, isSameOperation, stoppedKey, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
@@ -39,6 +39,8 @@ export interface OpenRank {
   readonly phases: readonly string[];
   /** The signal that ended it, and it said goodbye. */
   readonly endedBy: string | undefined;
+  /** The command that started it had asked it to end. */
+  readonly isStopped: boolean;
 }
 
 /** A collective, or a send, that some rank entered and did not leave. */
@@ -63,6 +65,8 @@ export interface OpenWorkSummary {
   readonly until: TraceTime | undefined;
   /** Ranks that did not end in good order, or by a signal. */
   readonly ranks: readonly OpenRank[];
+  /** Ranks that ended in good order, or by an error, and whether any did by an error. */
+  readonly ended: { readonly ranks: readonly number[]; readonly until: TraceTime; readonly hasFailed: boolean } | undefined;
   /** Roles of the phases. */
   readonly roles: Pick<PhaseRoles, 'of'>;
   /** Longest open first. */
@@ -173,7 +177,7 @@ export class OpenWorkSink implements TraceSink {
       if (until !== undefined) life.until = until;
       if (this.#current.get(process.rank) !== life) continue;
       life.place = place;
-      const part = unrecordedPart(life);
+      const part = life.ended ? undefined : unrecordedPart(life);
       if (part !== undefined) unrecorded.push(part);
     }
     this.#ending = unrecorded.length === 0;
@@ -193,6 +197,7 @@ export class OpenWorkSink implements TraceSink {
     return {
       until: Number.isFinite(until) ? traceTime(until) : undefined,
       ranks: lives.filter(({ ended }) => !ended).map(openRank),
+      ended: endedOf(lives.filter(({ ended }) => ended)),
       roles: phaseRolesOf(lives.map(({ process }) => process)),
       collectives: this.#collectives.toSorted((a, b) => sinceOf(a) - sinceOf(b)),
       collectivesLeftOut: this.#collectivesLeftOut,
@@ -280,6 +285,16 @@ function unrecordedPart({ process: { index: member, rank }, open, place }: Life)
   return { member, rank, op, group, sequence, peer: -1, bytes: 0, entry: since, exit: undefined };
 }
 
+function endedOf(lives: readonly Life[]): OpenWorkSummary['ended'] {
+  if (lives.length === 0) return undefined;
+  const until = traceTime(Math.max(...lives.map((life) => life.until)));
+  return {
+    ranks: lives.map(({ process }) => process.rank),
+    until,
+    hasFailed: lives.some(({ process }) => process.metadata.has(failedKey)),
+  };
+}
+
 const aroundMax = 64;
 
 const openKey = (lane: number, start: number, name: string): string => `${lane} ${start} ${name}`;
@@ -304,7 +319,12 @@ function openRank({ process, open, lastStep, phases, until, place }: Life): Open
   if (innermost.length === 0 && place !== undefined) innermost.push(...unrecordedOf(place));
   const heard = traceTime(Number.isFinite(until) ? until : 0);
   const about = { rank, hostName, pid, until: heard, lastStep, place, phases: [...(phases?.keys() ?? [])] };
-  return { ...about, open: innermost.sort((a, b) => a.since - b.since), endedBy: process.metadata.get(endedByKey) };
+  return {
+    ...about,
+    open: innermost.sort((a, b) => a.since - b.since),
+    endedBy: process.metadata.get(endedByKey),
+    isStopped: process.metadata.has(stoppedKey),
+  };
 }
 
 /** The line for unrecorded work: the stepping thread's. */

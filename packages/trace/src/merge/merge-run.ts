@@ -1,7 +1,7 @@
 // A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: its driver decides when to breathe, shows the
 // progress and may stop at any point.
 
-import { endedByKey, type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
+import { endedByKey, failedKey, type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import type { Alignment, ProcessPlace, ProcessTotals, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -58,7 +58,7 @@ export function* mergeAligned(
     const { batches, dropped, recorded, pruned, ended, from, source, evidence, running, metadata } = surveys[index] as Survey;
     const { clock } = clockAt(index);
     const until = evidence.until === undefined ? {} : { from: clock.toTrace(rankTime(from)), until: clock.toTrace(evidence.until) };
-    const isOver = ended && !metadata.has(endedByKey);
+    const isOver = ended && !metadata.has(endedByKey) && !metadata.has(failedKey);
     const place = isOver || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
     return { batches, missing: source.missing, dropped, recorded, ended, ...(pruned && { pruned }), ...until, ...place };
   });

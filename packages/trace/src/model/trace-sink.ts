@@ -190,7 +190,7 @@ export interface ProcessTotals {
   readonly from?: TraceTime;
   /** Latest time at which it is known to have run: its last watermark. */
   readonly until?: TraceTime;
-  /** Undefined for a process that ended cleanly other than by a signal, or that never reported one. */
+  /** Undefined for a process that ended cleanly other than by a signal or an error, or that never reported one. */
   readonly place?: ProcessPlace;
   /** Whether it ended cleanly. */
   readonly ended: boolean;

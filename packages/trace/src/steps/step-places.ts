@@ -8,6 +8,7 @@
 import { isOccasionalRole, isWaitingRole } from '@ranktrace/protocol';
 import { ranksText } from '../model/ranks-text.ts';
 import { displayText } from '../model/shown-name.ts';
+import type { ProcessPlace } from '../model/trace-sink.ts';
 import type { PhaseRoles } from './phase-role.ts';
 import { stepLimits as limits } from './step-limits.ts';
 
@@ -17,6 +18,9 @@ export interface StepPlace {
   readonly phase?: string | undefined;
   readonly after?: string | undefined;
 }
+
+/** The reported place of a process, as one in its step. */
+export const inStep = ({ step, phase, after }: ProcessPlace): StepPlace => ({ step, phase: phase?.name, after });
 
 type Places = ReadonlyMap<number, StepPlace>;
 

@@ -134,6 +134,7 @@ describe('steps', () => {
       p95: undefined,
       ranks: [],
       lives: [],
+      phaseOrder: [],
     });
   });
 

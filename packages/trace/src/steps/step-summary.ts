@@ -74,6 +74,8 @@ export interface RunSummary {
   readonly takenBy?: StepTakers;
   /** Where they are those of devices, the steps of hosts. */
   readonly hosts?: RunSummary;
+  /** Phases of the last of the steps with most of them, in their order; where ranks have other ones each, those of the first rank with most. */
+  readonly phaseOrder: readonly string[];
 }
 
 export const stepsMax = 100_000;
@@ -110,6 +112,7 @@ interface Rank {
   total: number;
   overhead: number;
   readonly phases: Map<string, number>;
+  fullest: ReadonlyMap<string, unknown>;
 }
 
 export class StepSummarySink implements TraceSink {
@@ -138,7 +141,17 @@ export class StepSummarySink implements TraceSink {
   ): void {
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
-      totals = { laps: [], steps: 0, last: event.step, from: event.start, until: event.start, total: 0, overhead: 0, phases: new Map() };
+      totals = {
+        laps: [],
+        steps: 0,
+        last: event.step,
+        from: event.start,
+        until: event.start,
+        total: 0,
+        overhead: 0,
+        phases: new Map(),
+        fullest: new Map(),
+      };
       this.#ranks.set(rank, totals);
     }
     const end = event.start + event.length;
@@ -166,6 +179,7 @@ export class StepSummarySink implements TraceSink {
     totals.until = Math.max(totals.until, end);
     totals.total += event.length;
     totals.overhead += event.overhead;
+    if (event.phases !== undefined && event.phases.size >= totals.fullest.size) totals.fullest = event.phases;
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
   }
 
@@ -186,7 +200,13 @@ export class StepSummarySink implements TraceSink {
     const stepCount = steps.length + this.#forgotten;
     const lives = [...this.#lives.values()].map(({ lap: _, ...life }) => life).sort((a, b) => a.process - b.process);
     const firstStart = ranks.length === 0 ? undefined : Math.min(...ranks.map(({ from }) => from));
-    return { steps, stepCount, firstStart, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks, lives };
+    const [median, p95] = [quantile(sorted, 0.5), quantile(sorted, 0.95)];
+    return { steps, stepCount, firstStart, median, p95, ranks, lives, phaseOrder: this.#phaseOrder };
+  }
+
+  get #phaseOrder(): string[] {
+    const ofRanks = [...this.#ranks].sort(([a], [b]) => a - b).map(([, { fullest }]) => fullest);
+    return [...ofRanks.reduce((most, phases) => (phases.size > most.size ? phases : most), new Map<string, unknown>()).keys()];
   }
 
   #addStep(lap: number, number: number, rank: number, length: number): void {
