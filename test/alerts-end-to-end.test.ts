@@ -250,7 +250,9 @@ describe.concurrent('a rank that goes no further', () => {
     await job.until('the alert', () => reported().length > 0);
     const [alert] = reported() as [Alert];
     expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], step: step - 1, onsetStep: step });
-    expect(alert.summary).toContain(`after step ${step - 1}; rank 1 was in forward of step ${step}; ranks 0, 2, 3 wait in all_reduce`);
+    expect(alert.summary).toContain(
+      `after step ${step - 1}; rank 1 was in forward of step ${step} when last heard; ranks 0, 2, 3 wait in all_reduce`,
+    );
     expect(alert.cause).toMatchObject({ kind: 'rank_stopped', ranks: [1], hosts: [hostname()], phase: 'forward' });
     expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
     const isActive = async (): Promise<boolean> => (await alertmanager.alerts()).some(({ labels }) => labels.rule === 'rank_stopped');
