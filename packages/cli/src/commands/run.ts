@@ -139,8 +139,10 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     onExit: (exit, all) => aggregator.alerts.exited(exit, all),
   });
   status = showRunStatus(aggregator, count);
-  if (config !== undefined && !config.outputs.some(({ type }) => type === 'log')) {
-    aggregator.alerts.subscribe((alert) => log(`run ${alert.run}: ${alertText(alert)}`));
+  if (config?.outputs.some(({ type }) => type === 'log') !== true) {
+    aggregator.alerts.subscribe((alert) => {
+      if (config !== undefined || endsJobs(alert)) log(`run ${alert.run}: ${alertText(alert)}`);
+    });
   }
   let ranksRun = true;
   void interrupt.asked.then(() => {
@@ -231,6 +233,9 @@ const rankText = (sources: readonly { readonly rank: number }[]): string => {
   const ranks = [...new Set(sources.map(({ rank }) => rank))].sort((a, b) => a - b);
   return ranksText(ranks, ranks.length);
 };
+
+/** Without a configuration, only what keeps a job from going on is told while it runs. */
+const endsJobs = ({ rule, state }: Alert): boolean => state === 'firing' && (rule === 'hang' || rule === 'rank_stopped');
 
 const alertText = ({ state, severity, rule, summary, resolution }: Alert): string => {
   return `${severity} ${rule} ${state}: ${summary}${resolution === null ? '' : ` (${resolution})`}`;
