@@ -482,6 +482,7 @@ a step is as long as the GPUs take for it, and the verdict says so; docs/gpu.md 
   unchanged        neither longer nor shorter by --fail-on, or by less than these odds
   probably_faster  shorter by as much, by the same odds
   faster           shorter by as much, for sure
+A run in which ranks failed, were lost or hung is compared by its steps before that, and it is said before the verdict.
 Three steps are enough to compare, as profiling schedules record them; what so few can prove is said beside the verdict.
 Runs of the same code differ by a per cent or two of their own; --fail-on is there to allow for that.`,
     )

@@ -8,6 +8,7 @@ const steps = (run: string, ms: number, phase = 'forward'): RecordedSteps => ({
   level: { level: ms * 1e6, noise: 0.01, blocks: 5, steps: 5, warmUp: 0, degrees: 4 },
   phases: new Map([[phase, (ms - 10) * 1e6]]),
   blame: undefined,
+  badEnds: [],
 });
 
 const hostile = '</failure>]]>|`<img src=x>&"\u0000\ud800';
@@ -28,6 +29,17 @@ test('Markdown: a name makes no cell, no picture and no mention', () => {
   const rows = markdown.split('\n').filter((line) => line.startsWith('| '));
   // Splits a row into cells at bars without a backslash before them.
   expect(rows.map((row) => row.replaceAll('\\|', '').split('|').length - 2)).toEqual([7, 7, 7, 4, 4, 4]);
+});
+
+test('a run that did not end well says so before the verdict on its steps, in every format', () => {
+  const failed = { ...steps('pr', 82), badEnds: ['rank_failed: rank 1 failed: ValueError: <bad>'] };
+  const said = 'the checked run did not end well, and its steps are those before that: rank_failed: rank 1 failed: ValueError: ';
+  const result = checkResult(steps('main', 100), failed, 0.03);
+  expect(formatCheck(result, 'text')).toContain(`\n${said}<bad>\nfaster: −`);
+  expect(formatCheck(result, 'markdown')).toContain('the checked run did not end well');
+  expect(formatCheck(result, 'junit')).toContain(`${said}&lt;bad&gt;`);
+  expect(JSON.parse(formatCheck(result, 'json'))).toMatchObject({ verdict: 'faster', checked: { badEnds: failed.badEnds } });
+  expect(formatCheck(checkResult(failed, steps('pr', 82), 0.03), 'text')).toContain('\nthe baseline did not end well');
 });
 
 test('a difference that scatter explains as well is not probable: the steps are unchanged', () => {

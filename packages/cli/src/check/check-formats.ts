@@ -28,7 +28,15 @@ export function formatCheck(result: CheckResult, format: CheckFormat): string {
 }
 
 const verdictLines = (result: CheckResult): string[] =>
-  [verdictLine(result, result.whose), longLine(result), provableLine(result)].filter((line) => line !== undefined);
+  [...endLines(result), verdictLine(result, result.whose), longLine(result), provableLine(result)].filter((line) => line !== undefined);
+
+/** The first thing to say of a run that did not end well: what is compared are its steps before that. */
+const endLines = ({ baseline, checked }: CheckResult): string[] =>
+  [baseline, checked].flatMap(({ badEnds }, at) => {
+    return badEnds.map(
+      (text) => `the ${at === 0 ? 'baseline' : 'checked run'} did not end well, and its steps are those before that: ${text}`,
+    );
+  });
 
 const levelHead = ['', 'run', 'ranks', 'steps', 'compared', 'step', 'noise'];
 const phaseHead = ({ stepsTakenBy }: CheckResult): string[] => [
@@ -128,9 +136,10 @@ function asData(result: CheckResult): unknown {
     ranks,
     steps,
     level: { level, noise, steps: comparedSteps, warmUp: warmUpSteps, long },
+    badEnds,
   }: RecordedSteps): unknown => {
     const longSteps = long && { count: long.count, added: addedBy(long) };
-    return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps };
+    return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps, ...(badEnds.length > 0 && { badEnds }) };
   };
   return {
     ...{ verdict, failOn, stepsTakenBy, basis, change, confidence, isCertain, provable, allSteps: ofAll },

@@ -6,7 +6,7 @@
 // Invariant: a file is read within limits and checked in full; its name proves nothing.
 
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
-import type { RunSummary } from '@ranktrace/trace';
+import { OpenWorkSink, type RunSummary } from '@ranktrace/trace';
 import { type BlameLevels, levelsOf, StepBlameSink } from '@ranktrace/trace/blame';
 import { stepLevelOf, stepTimesOf } from '@ranktrace/trace/compare';
 import { type SeriesLevel, seriesStepsMin } from '@ranktrace/trace/detect';
@@ -14,6 +14,7 @@ import { z } from 'zod';
 import { beginningOf } from '../inputs/file-beginning.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
+import { badEnds } from '../print/run-end.ts';
 import { CliError } from '../terminal/errors.ts';
 
 export interface RecordedSteps {
@@ -29,6 +30,8 @@ export interface RecordedSteps {
   readonly phases: ReadonlyMap<string, number>;
   /** From the last steps: the data to find the cause of a difference; undefined where no step was reported by all ranks. */
   readonly blame: BlameLevels | undefined;
+  /** How the run did not end well (`badEnds`); none for a run that did, and for a saved baseline. */
+  readonly badEnds: readonly string[];
 }
 
 const format = 'ranktrace-baseline';
@@ -40,7 +43,9 @@ const fileBytesMax = 64 * 1024 ** 2;
 export async function recordedSteps(paths: readonly string[], options: InputOptions, signal: AbortSignal): Promise<RecordedSteps> {
   using opened = await openRun(paths, options);
   const blame = new StepBlameSink();
-  const { header, summary } = await mergeAndReport(opened.input, undefined, [blame], signal);
+  const openWork = new OpenWorkSink();
+  const report = await mergeAndReport(opened.input, undefined, [blame, openWork], signal);
+  const { header, summary } = report;
   const level = stepLevelOf(summary);
   if (level === undefined) {
     const names = paths.map((path) => `"${path}"`).join(', ');
@@ -48,9 +53,17 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;
-  const { takenBy, hosts, ranks, stepCount: steps } = summary;
-  const hostLevel = hosts && stepLevelOf(hosts);
-  return { run, ranks: ranks.length, steps, level, takenBy, hostLevel, phases: meanPhases(summary), blame: levelsOf(blame.window) };
+  const { takenBy, hosts } = summary;
+  const steps = {
+    ranks: summary.ranks.length,
+    steps: summary.stepCount,
+    level,
+    takenBy,
+    hostLevel: hosts && stepLevelOf(hosts),
+    phases: meanPhases(summary),
+    blame: levelsOf(blame.window),
+  };
+  return { run, ...steps, badEnds: badEnds(report, openWork.summary) };
 }
 
 function meanPhases({ ranks }: RunSummary): Map<string, number> {
@@ -120,7 +133,7 @@ export const isSavedSteps = (path: string): boolean =>
   new RegExp(`"format"\\s*:\\s*"${format}"`).test(new TextDecoder().decode(beginningOf(path).subarray(0, 256)));
 
 /** Writes `recorded` to `path`; returns its size in bytes. */
-export function saveSteps(path: string, { phases, blame, ...recorded }: RecordedSteps): number {
+export function saveSteps(path: string, { phases, blame, badEnds: _, ...recorded }: RecordedSteps): number {
   const saved: z.input<typeof fileSchema> = {
     ...{ format, version, ...recorded },
     phasesNs: Object.fromEntries(phases),
@@ -168,5 +181,5 @@ export function readSavedSteps(path: string): RecordedSteps {
     alignment: { bound: blame.alignment.bound, unaligned: blame.alignment.unaligned },
     uncertainty: blame.uncertainty,
   };
-  return { run, ranks, steps, level, takenBy, hostLevel, phases: new Map(Object.entries(phasesNs)), blame: levels };
+  return { run, ranks, steps, level, takenBy, hostLevel, phases: new Map(Object.entries(phasesNs)), blame: levels, badEnds: [] };
 }

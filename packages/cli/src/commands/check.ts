@@ -48,6 +48,8 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
     { run: options.run, allowMixed: options.allowMixed, memory: options.memory },
     interrupt.signal,
   );
+  if (given === undefined)
+    for (const text of checked.badEnds) say(`the run did not end well, and its steps are those before that: ${text}`);
   const saved = save === undefined ? undefined : savedLine(save, saveSteps(save, checked), checked.run, checked.level);
   if (baseline === undefined) {
     if (format !== 'text' && format !== 'json')

@@ -1,14 +1,16 @@
 // `ranktrace diff A B`: two runs compared: steps, phases, ops, kernels, collectives; what is slower, faster, added or gone, and what of that is noise.
 
 import type { RunDifference } from '@ranktrace/protocol';
+import { OpenWorkSink } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { compareRuns, type RunTimes, RunTimesSink } from '@ranktrace/trace/compare';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { chosenNames, type DifferenceOptions, formatDifference } from '../print/print-difference.ts';
+import { badEnds } from '../print/run-end.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
-import { print, printData } from '../terminal/output.ts';
+import { print, printData, say } from '../terminal/output.ts';
 
 export interface DiffOptions extends Omit<InputOptions, 'run' | 'runOption'> {
   readonly runA?: string | undefined;
@@ -55,10 +57,13 @@ async function timesOf(
   using opened = await openRun([path], { ...chosen, allowMixed, memory });
   const hasRank = (rank: number): boolean => ranks?.some(({ first, last }) => rank >= first && rank <= last) ?? true;
   const sink = new RunTimesSink({ hasRank, steps });
-  const { header, summary } = await mergeAndReport(opened.input, undefined, [sink], signal).catch((error: unknown) => {
+  const openWork = new OpenWorkSink();
+  const report = await mergeAndReport(opened.input, undefined, [sink, openWork], signal).catch((error: unknown) => {
     if (signal.aborted) throw new CliError('failed', 'Interrupted');
     throw error;
   });
+  const { header, summary } = report;
+  for (const text of badEnds(report, openWork.summary)) say(`"${path}" did not end well, and its steps are those before that: ${text}`);
   const { times } = sink;
   if (times.ranks.length === 0) {
     const there = [...new Set(header.processes.map(({ rank }) => rank))];

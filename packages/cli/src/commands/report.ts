@@ -18,6 +18,7 @@ import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { alertFinding, matchAlerts, storedAlerts } from '../print/report-alerts.ts';
 import { reportPage, writeReportPage } from '../print/report-page.ts';
+import { badEnds } from '../print/run-end.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
@@ -90,7 +91,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
     formatReport(merged, blame, headline.inShort(blame, merged, stored), alerts),
-    formatBlame(blame, alerts),
+    formatBlame(blame, alerts, badEnds(merged, openWork.summary).length > 0),
     formatGpu(gpu),
     formatMemory(memory),
     formatClocks(clocks, clockConflicts, zero),

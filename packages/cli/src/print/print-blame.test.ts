@@ -48,6 +48,12 @@ const ofRun = (last: Blame): RunBlame => {
   return { verdict: last.verdict, verdictSteps: steps, findings, last, steps: { ...steps, count: 13, windows: 1 } };
 };
 
+it('says of a run that did not end well that the verdict is about the steps before that', () => {
+  const line = '  it is about the steps that ended, not about the end of the run, which "in short" tells';
+  expect(formatBlame(ofRun(blame), undefined, true).split('\n')[1]).toBe(line);
+  expect(formatBlame(ofRun(blame))).not.toContain(line);
+});
+
 it('says the verdict, what each fault costs, and where steps go', () => {
   expect(formatBlame(ofRun(blame))).toBe(`\
 verdict: straggler: few ranks work longer than their peers, and the others wait for them (12 of steps 4 to 15, 36.0 ms each, without 1 over 2.5 times the median)

@@ -43,11 +43,12 @@ const inWords: Readonly<Record<Verdict, string>> = {
   inconclusive: 'the recording does not show it',
 };
 
-/** The part as text, without a final line end; '' for a run without steps. */
-export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
+/** The part as text, without a final line end; '' for a run without steps. `endedBadly`: ranks failed, were lost or hung. */
+export function formatBlame(blame: RunBlame, alerts = noAlerts, endedBadly = false): string {
   const { verdict, findings, last } = blame;
   if (last.steps.count === 0) return '';
   const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${basisOf(blame)})`];
+  if (endedBadly) lines.push('  it is about the steps that ended, not about the end of the run, which "in short" tells');
   lines.push(...findingsInLines(findings, alerts, (finding) => findingLines(finding, blame, alerts)).map((line) => `  ${line}`));
   lines.push(...last.whatIf.map(whatIfLine), ...changeLines(last));
   const blocks = [lines.join('\n')];
