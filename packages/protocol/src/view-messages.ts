@@ -398,6 +398,8 @@ export interface Overview {
   readonly gpus?: readonly OverviewGpu[];
   /** Per rank, how it kept others waiting, all of them together: from all collectives whose last rank is certain. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
+  /** All waiting of those ranks, ns, also where no rank was clearly the last. */
+  readonly waitingWhole: number;
   /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on all ranks together. */
   readonly waitingStepTime: number;
   /** Traces of captures, which `GET /v1/captures/RUN/NAME` gives; absent where there are none. */

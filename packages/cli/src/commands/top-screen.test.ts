@@ -46,6 +46,7 @@ const overview = (backwards: readonly number[]): Overview => ({
     fastest: [],
     measures: [],
     waiting: [],
+    waitingWhole: 0,
     waitingStepTime: 0,
     analysed: true,
     analysedSince: null,

@@ -36,6 +36,8 @@ import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
+  /** All waiting, ns: `Overview.waitingWhole`. */
+  readonly waitingWhole: number;
   /** Work of the devices; undefined without any. */
   readonly gpus?: Overview['gpus'] | undefined;
   /** The critical path of one step; undefined without device work, or without a step. */
@@ -155,7 +157,8 @@ export class RunAnalysisSink implements TraceSink {
 
   /** The same; yields `progress` as often as it can. */
   *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
-    if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
+    if (this.#header === undefined)
+      return { findings: [], waiting: [], waitingWhole: 0, stepTime: 0, since: this.#since, beginning: undefined };
     // Where work runs on GPUs, hosts only launch it.
     const ofDevices = yield* during(this.#deviceBlame.judging(), progress);
     const blame =
@@ -178,6 +181,7 @@ export class RunAnalysisSink implements TraceSink {
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
+      waitingWhole: this.#waiting.whole,
       gpus: overviewGpus(gpus),
       path: gpus.segments,
       profiles: new RunProfiles(gpus, this.#ops.ranks),

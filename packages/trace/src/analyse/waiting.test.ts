@@ -2,6 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { eventOf, headerOf, type Part, summaryOf } from '../testing/collective-parts.ts';
+import { exact, sampled } from '../testing/trace-events.ts';
 import { WaitingSink } from './waiting.ts';
 
 const ms = 1e6;
@@ -25,6 +26,25 @@ it('is the sum over all ranks that waited, however many there are in a group', (
     [1, 0, 0, 16],
     [2, 0, 0, 8],
   ]);
+  expect(sink.whole / ms).toBe(34);
   const reported = summaryOf(header, parts).collectives.reduce((sum, { waiting }) => sum + waiting, 0);
   expect(sink.summary.reduce((sum, { waitedFor }) => sum + waitedFor, 0)).toBe(reported);
+});
+
+it('is of all waiting a part, where no rank was clearly last in some collectives', () => {
+  const header = headerOf(2, [exact, sampled(1000)]);
+  const part = (rank: number, sequence: number, entry: number): Part => ({
+    ...{ rank, op: 'all_reduce', group: 'world', sequence, entry, exit: 100_000 * (sequence + 1) },
+  });
+  const sink = new WaitingSink();
+  sink.begin(header);
+  for (const one of [part(0, 0, 0), part(1, 0, 900), part(0, 1, 100_000), part(1, 1, 130_000)]) sink.event(eventOf(header, one));
+  sink.end([]);
+  expect([sink.summary.map(({ rank, waitedFor }) => [rank, waitedFor]), sink.whole]).toEqual([
+    [
+      [1, 30_000],
+      [0, 0],
+    ],
+    30_900,
+  ]);
 });

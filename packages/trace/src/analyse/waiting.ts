@@ -41,6 +41,7 @@ export class WaitingSink implements TraceSink {
   readonly #parts: CollectiveParts;
   readonly #ownsParts: boolean;
   readonly #ranks = new Map<number, Rank>();
+  #whole = 0;
 
   /** `parts`: collectives of the same merge; default its own. */
   constructor(parts?: CollectiveParts) {
@@ -67,6 +68,11 @@ export class WaitingSink implements TraceSink {
     if (this.#ownsParts) this.#parts.end(totals);
   }
 
+  /** All waiting, ns, also where no rank was clearly the last. */
+  get whole(): Nanos {
+    return nanos(this.#whole);
+  }
+
   /** By rank, the longest waited for first. */
   get summary(): readonly WaitingOfRank[] {
     return [...this.#ranks]
@@ -77,6 +83,7 @@ export class WaitingSink implements TraceSink {
   #count({ parts, pair }: MatchedCollective, timing: CollectiveTiming | undefined): void {
     if (pair !== undefined || timing === undefined || parts.length < 2) return;
     const { lastIn, waiting, time, entrySkew } = timing;
+    for (const waited of waiting) this.#whole += waited;
     if (lastIn === undefined) return;
     const last = this.#rank(lastIn);
     last.lastIn++;

@@ -100,7 +100,7 @@ describe('overviewOf', () => {
 
     it('the analysis of all of the run knows them', () => {
       const stepTimes = { p50: 1000, p90: 3000, p95: 3000, p99: 3000 };
-      const analysis = { findings: [], waiting: [], stepTime: 0, since: undefined, beginning: undefined, stepTimes };
+      const analysis = { findings: [], waiting: [], waitingWhole: 0, stepTime: 0, since: undefined, beginning: undefined, stepTimes };
       expect(overviewOf(ranks(), { bins: 1000 }, analysis)).toMatchObject({ percentiles: stepTimes, percentilesOf: 'steps' });
       expect(overviewOf(ranks(), { bins: 1000 }, analysis, false).percentilesOf).toBe('rank');
       expect(overviewOf(ranks(), { bins: 1000, toStep: 63 }, analysis).percentiles).toBeNull();

@@ -90,6 +90,7 @@ export function overviewOf(
     measures: analysis?.measures?.known ?? [],
     ...(analysis?.gpus && { gpus: analysis.gpus }),
     waiting: analysis?.waiting ?? [],
+    waitingWhole: analysis?.waitingWhole ?? 0,
     waitingStepTime: analysis?.stepTime ?? 0,
     analysed: isCurrent,
     analysedSince: analysis?.since ?? null,

@@ -26,7 +26,7 @@ import { onsetsOf } from './onsets.ts';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
-import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
+import { type Headline, headlineOf, rankPhases, wholeWaiting } from './slow-ranks.ts';
 import { binOfStep, binRange, binsFor, lastStepOf, longestSteps, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { useHeat } from './use-heat.ts';
@@ -180,7 +180,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
           )}
           {overview.ranks.length > 1 && (
             <Card title="Who is waited for" aside={isZoomed ? 'in the whole run' : ''}>
-              <WaitingList waiting={overview.waiting} analysed={overview.analysed} onPick={pickRank} />
+              <WaitingList waiting={overview.waiting} whole={wholeWaiting(overview)} analysed={overview.analysed} onPick={pickRank} />
             </Card>
           )}
         </div>

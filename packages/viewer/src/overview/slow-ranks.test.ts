@@ -161,6 +161,10 @@ describe('who keeps others waiting', () => {
     expect(blamed({ findings: [{ ...findings[0], severity: 'note' }] })[0]).toEqual([]);
   });
 
+  it('has a share of all waiting, also of that for no rank that was clearly last', () => {
+    expect(blamed({ findings: [straggler(1)], waitingWhole: 200 * ms })[3]).toBe(0.435);
+  });
+
   it('has no say while nothing is analysed; phases have', () => {
     expect(blamed({ waiting: [], analysed: false })[0]).toEqual([2]);
   });

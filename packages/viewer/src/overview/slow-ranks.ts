@@ -39,7 +39,7 @@ export interface RankPhases {
 
 /** The parts of an overview that identify slow ranks; without an analysis, only phases do. */
 export type Blamed = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'> &
-  Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
+  Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingWhole' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
@@ -104,8 +104,16 @@ function chargedOf({ findings = [] }: Blamed): Charged | undefined {
 /** Kinds that say nothing of the length of steps. */
 const isOfOneRank = (kind: string): boolean => runStateOf([{ kind, severity: 'alert' }]).state === 'dead' || kind === 'hang';
 
-function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
-  const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
+/** All waiting, also where no rank was clearly the last. */
+export function wholeWaiting({ waiting = [], waitingWhole = 0 }: Pick<Blamed, 'waiting' | 'waitingWhole'>): number {
+  return Math.max(
+    waitingWhole,
+    waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0),
+  );
+}
+
+function waitedParts({ waiting = [], waitingWhole = 0 }: Blamed): ReadonlyMap<number, number> {
+  const whole = wholeWaiting({ waiting, waitingWhole });
   return new Map(whole > 0 ? waiting.map(({ rank, waitedFor }) => [rank, waitedFor / whole]) : []);
 }
 
@@ -184,9 +192,12 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   };
 }
 
-function waitingOf({ ranks, waiting = [], waitingStepTime = 0 }: Blamed, charged: ReadonlySet<number>): HeadlineWaiting | undefined {
-  const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
-  if (whole <= 0) return undefined;
+function waitingOf(
+  { ranks, waiting = [], waitingWhole = 0, waitingStepTime = 0 }: Blamed,
+  charged: ReadonlySet<number>,
+): HeadlineWaiting | undefined {
+  const whole = wholeWaiting({ waiting, waitingWhole });
+  if (waiting.every(({ waitedFor }) => waitedFor <= 0)) return undefined;
   const most = waiting.reduce((of, other) => (other.waitedFor > of.waitedFor ? other : of));
   const forRanks = waiting.reduce((sum, { rank, waitedFor }) => (charged.has(rank) ? sum + waitedFor : sum), 0);
   const part = most.waitedFor / whole;

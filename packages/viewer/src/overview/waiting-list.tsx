@@ -9,6 +9,8 @@ import './waiting-list.css';
 
 export interface WaitingListProps {
   readonly waiting: Overview['waiting'];
+  /** All of it, ns: the ranks' shares are of this. */
+  readonly whole: number;
   readonly analysed: boolean;
   /** Undefined where there is no timeline to go to. */
   readonly onPick: ((rank: number) => void) | undefined;
@@ -16,11 +18,11 @@ export interface WaitingListProps {
 
 const shownFirst = 5;
 
-export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JSX.Element {
+export function WaitingList({ waiting, whole, analysed, onPick }: WaitingListProps): JSX.Element {
   const [showsAll, setShowsAll] = useState(false);
   const sorted = [...waiting].filter(({ waitedFor }) => waitedFor > 0).sort((a, b) => b.waitedFor - a.waitedFor);
   if (sorted.length === 0) return <p class="muted">{analysed ? 'No collective with a known last rank.' : 'Not known yet.'}</p>;
-  const whole = sorted.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
+  const known = sorted.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
   const most = sorted[0]?.waitedFor ?? 1;
   return (
     <div class="waiting-list">
@@ -56,6 +58,9 @@ export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JS
           ))}
         </tbody>
       </table>
+      {whole - known > 0.005 * whole && (
+        <p class="muted">{formatPercent((whole - known) / whole)} of all waiting was for no rank that was clearly the last.</p>
+      )}
       {sorted.length > shownFirst && (
         <button type="button" class="is-link" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
           {showsAll ? 'Show fewer' : `Show all ${formatCount(sorted.length)}`}

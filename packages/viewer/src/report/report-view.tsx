@@ -12,6 +12,7 @@ import type { HeatMeasure } from '../overview/heat-cells.ts';
 import { OrderedHeat, type RankOrder, StepTimes, Summary } from '../overview/overview-view.tsx';
 import { PhaseBars } from '../overview/phase-bars.tsx';
 import { RankTable } from '../overview/rank-table.tsx';
+import { wholeWaiting } from '../overview/slow-ranks.ts';
 import { WaitingList } from '../overview/waiting-list.tsx';
 import { ProfileSectionCards, profileSections } from '../profile/profile-sections.tsx';
 import '../overview/overview.css';
@@ -63,7 +64,7 @@ export function ReportView({ report }: { readonly report: ReportPage }): JSX.Ele
         )}
         {isCluster && overview.waiting.length > 0 && (
           <Card title="Who is waited for">
-            <WaitingList waiting={overview.waiting} analysed onPick={undefined} />
+            <WaitingList waiting={overview.waiting} whole={wholeWaiting(overview)} analysed onPick={undefined} />
           </Card>
         )}
         {profile !== null &&
