@@ -366,3 +366,56 @@ it.each(accumulations)('names none of %i ranks that are alike and meet in every 
   const { findings } = blameOfAccumulation(ranks, accumulated, seed, undefined, seed % 2 === 1);
   expect(findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
 });
+
+/** Ranks that meet in a recorded all_gather inside of their forward, as with FSDP, and wait for each other in `synchronize`, where none is recorded. */
+function blameOfGathers(ranks: number, seed: number, slow: number | undefined) {
+  const random = new Random(seed, 'gathers');
+  const noisy = (time: number): number => time * Math.max(0.5, 1 + 0.05 * random.normal(0, 1));
+  const sink = new StepBlameSink();
+  const metadata = new Map([['phase_role.synchronize', 'collective']]);
+  const lines = Array.from({ length: ranks }, (_, rank) => {
+    const process = traceProcess({ index: rank + 1, rank, metadata });
+    const lane = (kind: 'thread' | 'steps', index: number) => traceLane({ index: 2 * rank + index, kind, process });
+    return { process, spans: lane('thread', 1), steps: lane('steps', 2) };
+  });
+  sink.begin(traceHeader(lines.map(({ process }) => process)));
+  let now = 0;
+  for (let step = 0; step < 60; step++) {
+    const came = lines.map((_, rank) => now + noisy((rank === slow ? 35 : 5) * ms));
+    const gathered = Math.max(...came) + noisy(1 * ms);
+    const forward = lines.map(() => gathered + noisy(1 * ms));
+    const optimizer = forward.map((time) => time + ms * random.uniform(2, 5));
+    const end = Math.max(...optimizer) + noisy(1 * ms);
+    for (const [rank, { spans: lane, steps }] of lines.entries()) {
+      const phases = new Map<string, Nanos>();
+      const add = (name: string, start: number, until: number): void => {
+        const about = { lane, name, start: traceTime(Math.round(start)), length: nanos(Math.round(until) - Math.round(start)) };
+        if (name === 'all_gather') {
+          sink.event(traceEvent({ ...about, kind: 'collective', group: 'world', sequence: step }));
+          return;
+        }
+        phases.set(name, about.length);
+        sink.event(traceEvent({ ...about, category: 'phase' }));
+      };
+      add('forward', now, forward[rank] as number);
+      add('all_gather', came[rank] as number, gathered);
+      add('optimizer', forward[rank] as number, optimizer[rank] as number);
+      add('synchronize', optimizer[rank] as number, end);
+      const [from, until] = [Math.round(now), Math.round(end)];
+      sink.event(traceEvent({ kind: 'step', lane: steps, start: traceTime(from), length: nanos(until - from), step, phases }));
+    }
+    now = end;
+  }
+  sink.end();
+  return sink.blame;
+}
+
+it.each([2, 3, 4].flatMap((ranks) => [1, 2].map((seed) => [ranks, seed] as const)))(
+  'lets recorded collectives tell who of %i ranks is late where ranks wait longer in these than in others (seed %i)',
+  (ranks, seed) => {
+    const { basis, findings } = blameOfGathers(ranks, seed, ranks - 1);
+    expect([basis, findings[0]?.kind, findings[0]?.ranks, findings[0]?.phase]).toEqual(['pieces', 'straggler', [ranks - 1], 'forward']);
+    expect(Math.abs((findings[0]?.costMsPerStep ?? 0) - 30)).toBeLessThan(3);
+    expect(blameOfGathers(ranks, seed, undefined).findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
+  },
+);

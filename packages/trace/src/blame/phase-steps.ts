@@ -99,7 +99,8 @@ export function hiddenMeetings(
 
 /**
  * Collectives of which a part is not recorded, by phase: ranks spend unlike times in the phase outside of recorded ones, and as much longer ones as hidden
- * meetings need. So do those that wait for the messages of a late peer.
+ * meetings need. So do those that wait for the messages of a late peer. Where they wait for longer in recorded ones, as with FSDP, these tell who is late: of
+ * lengths alone a phase with such a collective in it would count as work.
  */
 export function unrecordedMeetings(
   raw: readonly RawRanks[],
@@ -109,12 +110,17 @@ export function unrecordedMeetings(
 ): readonly string[] {
   const steps = raw.slice(-hiddenStepsMax);
   const time = steps.reduce((sum, { ranks }) => sum + longestOf(ranks, processes), 0);
+  const recorded = steps.reduce((sum, { ranks }) => sum + spread(processes.map(({ index }) => waitedIn(ranks.get(index) as RawStep))), 0);
   return phases.filter((name, phase) => {
     if (roles[phase] !== 'collective') return false;
     const unlike = steps.map(({ ranks }) => spread(processes.map(({ index }) => unrecordedIn(ranks.get(index) as RawStep, name))));
-    return unlike.reduce((sum, one) => sum + one, 0) > hiddenShareMin * time;
+    return unlike.reduce((sum, one) => sum + one, 0) > Math.max(recorded, hiddenShareMin * time);
   });
 }
+
+/** A rank's waiting for the others in recorded collectives, ns. */
+const waitedIn = ({ collectives }: RawStep): number =>
+  collectives.reduce((sum, { meeting, entry, waitedUntil }) => (meeting === undefined ? sum : sum + Math.max(0, waitedUntil - entry)), 0);
 
 /** A rank's time in a phase outside of recorded collectives, ns; 0 where its spans are not recorded. */
 const unrecordedIn = (step: RawStep, phase: string): number =>
