@@ -39,6 +39,7 @@ import { formatBytes } from '../terminal/format.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { openBrowser, pageAddress } from '../terminal/open-browser.ts';
 import { print, printData, say } from '../terminal/output.ts';
+import { shellWord } from '../terminal/shell-word.ts';
 
 export interface RunOptions {
   /** Default: 1, and with `gpus` as many as there are GPUs. */
@@ -210,7 +211,7 @@ async function writeRuns(
       const report = await mergeAndReport(sources, path, headline.all);
       const { blame } = headline;
       const data = { ...(reportData(report) as object), alerts, trace: path, exitCode };
-      const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
+      const opens = `open it at ui.perfetto.dev, or: ranktrace view ${shellWord(join(out, run))}`;
       // Those of a configuration are a list of their own.
       const among = config === undefined ? matchAlerts(alerts, blame.findings, report.findings) : noAlerts;
       const blocks = [
@@ -223,7 +224,9 @@ async function writeRuns(
       written++;
     } catch (error) {
       failed++;
-      say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(resolve(out), run)} -o FILE`);
+      say(
+        `no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${shellWord(join(resolve(out), run))} -o FILE`,
+      );
     }
   }
   return failed > 0 ? 'failed' : written > 0 ? 'written' : 'nothing';

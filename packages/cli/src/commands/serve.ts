@@ -25,6 +25,7 @@ import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount } from '../terminal/format.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { complain, print, say } from '../terminal/output.ts';
+import { shellWord } from '../terminal/shell-word.ts';
 
 export interface ServeOptions {
   readonly listen: string;
@@ -166,7 +167,7 @@ class RunTraces {
     if (first !== undefined) {
       const path = join(this.#out, first);
       say(
-        `${formatCount(this.#left.size)} runs have no trace of all that they got; nothing is lost: ranktrace merge ${path} -o ${path}/trace.pftrace`,
+        `${formatCount(this.#left.size)} runs have no trace of all that they got; nothing is lost: ranktrace merge ${shellWord(path)} -o ${shellWord(join(path, 'trace.pftrace'))}`,
       );
     }
     return this.#failed.size === 0;

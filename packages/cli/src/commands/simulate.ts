@@ -24,6 +24,7 @@ import { formatBytes, formatCount, formatNanos } from '../terminal/format.ts';
 import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
 import { print, printData, say } from '../terminal/output.ts';
 import { showProgress } from '../terminal/progress.ts';
+import { shellWord } from '../terminal/shell-word.ts';
 
 export interface SimulateOptions {
   readonly ranks: number;
@@ -170,7 +171,10 @@ function asText(truth: ClusterTruth, { events, batches, bytes }: Written, direct
     ];
     lines.push(`lost on purpose: ${parts.join(', ')}`);
   }
-  lines.push(`store: ${directory} (ranktrace merge ${directory} -o ${cluster.run}.pftrace)`, `truth: ${join(directory, 'truth.json')}`);
+  lines.push(
+    `store: ${directory} (ranktrace merge ${shellWord(directory)} -o ${shellWord(`${cluster.run}.pftrace`)})`,
+    `truth: ${join(directory, 'truth.json')}`,
+  );
   return lines.map(printable).join('\n');
 }
 
