@@ -9,15 +9,19 @@ const shownShareMin = 0.01;
 
 /** The communicators with the longest transfers, as sentences. */
 export function networkOf(window: BlameWindow): string[] {
-  const names = [...timesOf(window)]
-    .map(([name, { length, ranks }]) => [name, length / (window.steps.length * ranks.size)] as const)
-    .sort(([, a], [, b]) => b - a);
+  const names = transfersOnRanks(window);
   const least = shownShareMin * (names[0]?.[1] ?? 0);
   return names
     .filter(([, length]) => length > least)
     .slice(0, shown)
     .map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer on its ranks, after the last one came`);
 }
+
+/** Transfer time by communicator, ns per step on each of its ranks, the longest first. */
+export const transfersOnRanks = (window: BlameWindow): (readonly [name: string, ns: number])[] =>
+  [...timesOf(window)]
+    .map(([name, { length, ranks }]) => [name, length / (window.steps.length * ranks.size)] as const)
+    .sort(([, a], [, b]) => b - a);
 
 /** Transfer time by communicator, ns per step and rank, so that all of them add up. */
 export function transfersOf(window: BlameWindow): Map<string, number> {

@@ -179,6 +179,13 @@ describe.each(someSeeds([1, 7, 23, 104]))('planted in all ranks (seed %i)', (see
     expect(blame?.findings[0]?.evidence.join()).toMatch(/the host was in forward \(\d+\.\d % of it, most in aten::linear\)$/);
   });
 
+  test('slow transfers of one group: that group, and none that waits before or behind it', () => {
+    const { files } = jobOf({ seed, faults: [{ kind: 'slow_transfers', amount: 60 }] });
+    // The all-reduces among half of the ranks are of a few bytes.
+    const [first] = blameOf(files.map(({ text }) => text))?.findings ?? [];
+    expect(first?.evidence.filter((text) => text.startsWith('group'))).toEqual([expect.stringMatching(/^group 0: /)]);
+  });
+
   test('slow transfers: communication, by group', () => {
     const blame = blameOf(textsOf({ seed, faults: [{ kind: 'slow_transfers', amount: 60 }] }));
     expect(worst(blame)).toEqual(['communication_bound', 'communication_bound', [], undefined]);

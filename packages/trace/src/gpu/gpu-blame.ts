@@ -14,6 +14,7 @@ import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import { joinedBlame, withLast } from '../blame/join-blames.ts';
 import type { DeviceLength } from '../blame/long-on-devices.ts';
+import { transfersOnRanks } from '../blame/network.ts';
 import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
 import { Replay } from '../blame/replay.ts';
@@ -45,6 +46,8 @@ const leaderChanceMax = 0.02;
 const leaderSpreadsMin = 3;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
+/** A group is named beside the one with the longest transfers if its own take this share of theirs. */
+const slowShareMin = 0.25;
 /** Share of the largest below which a second place of the host, or group, is not worth a word. */
 const shareNamed = 0.01;
 
@@ -153,8 +156,10 @@ export class GpuBlameSink implements TraceSink {
       paces ??= new Map(ranks.map(({ process, work }) => [process.rank, hostNeeds(work)]));
       return withHostPaces(blame, paces, hostLatePhase);
     };
-    const told = (blame: Blame): RunBlame =>
-      runBlameOf(ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(paced(blame), summary));
+    const told: Told = (blame, window) =>
+      runBlameOf(
+        ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(paced(blame), summary, transfersOnRanks(window)),
+      );
     for (const lap of lapsOf(ranks)) {
       const steps = new DeviceSteps(lap, this.#parts.groups);
       const blame = yield* blameOfSteps(steps, missing, told);
@@ -178,11 +183,16 @@ export class GpuBlameSink implements TraceSink {
   }
 }
 
+/** The blame of a window in the words of devices. */
+type Told = (blame: Blame, window: BlameWindow) => RunBlame;
+/** Names of communicators, such as `all_reduce world`, with ns per step. */
+type Transfers = ReturnType<typeof transfersOnRanks>;
+
 /**
- * Judges steps in windows, and the last ones together, as those of hosts are. `told`: the blame of a window in the words of devices. A long recording is
- * compared with its beginning.
+ * Judges steps in windows, and the last ones together, as those of hosts are. A long recording is compared with its
+ * beginning.
  */
-function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: (blame: Blame) => RunBlame): Generator<void, RunBlame> {
+function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: Told): Generator<void, RunBlame> {
   const { count } = steps;
   const { blameWindowSteps: usual } = blameLimits;
   const keptFrom = Math.max(0, count - limits.gpuBlameStepsMax);
@@ -194,7 +204,7 @@ function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: (bl
     if (count >= changeStepsMin) beginning ??= levelsOf({ ...window, steps: window.steps.slice(warmUpSteps) });
     const blame = withLeader(yield* judgeWindow(window, { missing, change }), window);
     yield;
-    return told(blame);
+    return told(blame, window);
   };
   if (count < 1.5 * usual) return yield* judge(0, count);
   const windows: RunBlame[] = [];
@@ -318,7 +328,7 @@ function waitedFor({ steps }: BlameWindow, rank: number): number {
 }
 
 /** The same findings in the words of devices, with what the hosts were doing and what the network could do. */
-function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
+function ofDevices(blame: Blame, { ranks }: GpuSummary, transfers: Transfers): Blame {
   const findings = blame.findings.map((finding): BlameFinding => {
     const about = finding.ranks.length === 0 ? ranks : ranks.filter(({ rank }) => finding.ranks.includes(rank));
     const isHost = finding.phase === hostLatePhase;
@@ -327,7 +337,7 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
       kind === 'host_bound'
         ? hostEvidence(about)
         : kind === 'communication_bound'
-          ? [...communicationEvidence(ranks), ...finding.evidence]
+          ? [...communicationEvidence(ranks, transfers), ...finding.evidence]
           : kind === 'copy_bound'
             ? copyEvidence(about)
             : kind === 'inconclusive'
@@ -457,8 +467,11 @@ function copyEvidence(ranks: readonly GpuRank[]): string[] {
   });
 }
 
-/** Exposed communication by group, against the group's fastest collective. */
-function communicationEvidence(ranks: readonly GpuRank[]): string[] {
+/**
+ * Exposed communication by group, against the group's fastest collective. A group that waits for ranks that a slow one holds up is exposed for as long:
+ * `transfers` tell them apart.
+ */
+function communicationEvidence(ranks: readonly GpuRank[], transfers: Transfers = []): string[] {
   const groups = new Map<string, { exposed: number; total: number; best: number | undefined }>();
   for (const { overlap } of ranks) {
     for (const { group, exposed, total, busBandwidth } of overlap) {
@@ -470,7 +483,14 @@ function communicationEvidence(ranks: readonly GpuRank[]): string[] {
     }
   }
   const sorted = [...groups].filter(([name]) => !name.startsWith('(')).sort(([, a], [, b]) => b.exposed - a.exposed);
-  const named = sorted.filter(([, { exposed }]) => exposed > shareNamed * (sorted[0]?.[1].exposed ?? 0));
+  const timeOf = (name: string): number => {
+    const group = ` ${name.replace(/ \[.*/, '')}`;
+    return transfers.reduce((sum, [of, ns]) => (of.endsWith(group) ? sum + ns : sum), 0);
+  };
+  const slow = sorted.toSorted(([a], [b]) => timeOf(b) - timeOf(a));
+  const least = slowShareMin * timeOf(slow[0]?.[0] ?? '');
+  const known = least > 0 ? slow.filter(([name]) => timeOf(name) >= least) : sorted;
+  const named = known.filter(([, { exposed }]) => exposed > shareNamed * (known[0]?.[1].exposed ?? 0));
   return named.slice(0, namedMax).map(([name, { exposed, total, best }]) => {
     const fastest = best === undefined ? '' : `; its fastest collective reaches ${(best / 1e9).toFixed(1)} GB/s`;
     return `group ${name}: ${percent(exposed / Math.max(1, total))} of its communication runs while nothing else does${fastest}`;
