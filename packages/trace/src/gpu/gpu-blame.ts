@@ -22,7 +22,7 @@ import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
 import type { Verdict } from '../blame/verdict.ts';
 import { finish } from '../model/finish.ts';
 import { isNcclLane } from '../model/lanes.ts';
-import { deviation, median } from '../model/robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { copyPhase, type DeviceRank, DeviceSteps, devicePhases, hostLatePhase } from './device-window.ts';
 import type { WorkStep } from './device-work.ts';
@@ -32,7 +32,7 @@ import type { GpuRank, GpuSummary } from './gpu-summary.ts';
 import { withHostPaces } from './host-paced.ts';
 import type { RankRecord } from './record-work.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
-import { hostNeeds } from './step-paces.ts';
+import { afterFirst } from './step-paces.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
 const shareToJudgeAlone = 0.1;
@@ -153,7 +153,9 @@ export class GpuBlameSink implements TraceSink {
     let paces: ReadonlyMap<number, number> | undefined;
     const paced = (blame: Blame): Blame => {
       if (!hasSteps || !blame.findings.some(({ kind }) => kind === 'straggler')) return blame;
-      paces ??= new Map(ranks.map(({ process, work }) => [process.rank, hostNeeds(work)]));
+      paces ??= new Map(
+        ranks.map(({ process, work }) => [process.rank, mean(afterFirst(work.steps).map(({ start, end }) => end - start))]),
+      );
       return withHostPaces(blame, paces, hostLatePhase);
     };
     const told: Told = (blame, window) =>

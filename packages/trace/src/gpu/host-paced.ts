@@ -9,9 +9,9 @@ import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, mayBeVerdict, shareToReport } from '../blame/blame.ts';
 
 /** A host that takes this share of the step or more is no faster than the slow one, or waits in something that the recording does not show. */
-const aheadShareMax = 0.98;
+const aheadShareMax = 0.9;
 
-/** `paces`: what each rank's host needs for a step without its waits, ns. `phase`: that of `host_bound`. */
+/** `paces`: the mean length of each rank's step on its host, ns: one that waits for anything is as long as the devices' own. `phase`: that of `host_bound`. */
 export function withHostPaces(blame: Blame, paces: ReadonlyMap<number, number>, phase: string): Blame {
   const { step } = blame;
   const isSlow = ({ kind, affected }: BlameFinding): boolean => kind === 'straggler' && affected === undefined;

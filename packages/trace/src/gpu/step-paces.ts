@@ -78,7 +78,7 @@ export class StepPaces {
 }
 
 /** What a rank's host needs for a step without its waits for devices, ns: the mean of the steps after the first; 0 without a step. */
-export function hostNeeds(work: RankWork): number {
+function hostNeeds(work: RankWork): number {
   const { host, names } = work;
   const { start, end } = host.columns;
   const isWaiting = names.matching(waitingCall);
