@@ -1,7 +1,7 @@
 // `ranktrace run -- CMD …`: N ranks on this host, the aggregator in this process, one trace at the end.
 //
-//   start the aggregator → start the ranks → show their progress → wait for the last batches → store a killed rank's spool → merge → trace and
-//   summary
+//   start the aggregator → start the ranks → show their progress → wait for the last batches → store a killed rank's spool → store how ranks
+//   ended → merge → trace and summary
 //
 // As with torchrun, the first rank that fails ends the others, and `run` returns its exit code. The trace is written in any case. With --view the
 // page of the run is served from before the first rank starts until Ctrl-C, also long after the ranks have ended. With --config it raises alerts as
