@@ -70,7 +70,7 @@ test('without tfjs there are no steps, and a program ends as it wants', async ()
   expect({ code, stderr }).toEqual({ code: 3, stderr: '' });
   const { events, findings } = await read();
   expect(steps(events)).toEqual([]);
-  expect(findings).toEqual([]);
+  expect(findings).toEqual(['rank 0 failed: exit code 3']);
 });
 
 test('an exception ends the program as without', async () => {
