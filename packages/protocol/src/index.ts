@@ -96,6 +96,7 @@ export {
   runningSchema,
   type WindowAnswer,
 } from './messages.ts';
+export { pathBoundNames } from './path-bounds.ts';
 export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRoles, readPhaseRole } from './phase-role.ts';
 export { printable, printableJson, printableLines } from './printable.ts';
 export {

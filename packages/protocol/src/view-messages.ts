@@ -382,7 +382,7 @@ export interface Overview {
   readonly slowest: readonly (number | null)[];
   readonly median: readonly (number | null)[];
   readonly fastest: readonly (number | null)[];
-  /** Of single steps, never of means; null where single steps of the range are not known. */
+  /** Percentiles of single steps, never of means; null where single steps of the range are not known. */
   readonly percentiles: StepPercentiles | null;
   /** `steps`: a step is as long as its slowest rank's. `rank`: those are not known one by one, so it is the rank whose steps are the longest. */
   readonly percentilesOf: 'steps' | 'rank';
@@ -447,7 +447,7 @@ export interface OverviewRank {
   readonly steps: number;
   /** ns. */
   readonly mean: number;
-  /** Of single steps; null where those of the range are not known. */
+  /** Percentiles of single steps; null where those of the range are not known. */
   readonly p50: number | null;
   readonly p95: number | null;
   readonly longest: number;

@@ -140,7 +140,7 @@ export function followAddress(state: ViewState): () => void {
   };
 }
 
-/** What Back returns from. */
+/** Views that Back returns from. */
 function placeOf({ page, run, other, steps, tables, tablesRank, compareTab }: ViewState): string {
   const { fromStep, toStep } = steps.value ?? {};
   return JSON.stringify(

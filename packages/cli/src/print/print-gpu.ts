@@ -1,5 +1,6 @@
 // The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
 
+import { pathBoundNames } from '@ranktrace/protocol';
 import { percentText, ranksText } from '@ranktrace/trace';
 import { evidenceText, type GpuRank, type GpuSummary } from '@ranktrace/trace/gpu';
 import { formatBytes, formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
@@ -243,17 +244,7 @@ function adviceLines({ recommendations, ranks: all }: GpuSummary): string {
   return lines.length === 0 ? '' : ['recommended:', ...lines].join('\n');
 }
 
-const boundInWords = {
-  cpu: 'host',
-  compute: 'compute',
-  communication: 'communication',
-  copy: 'copies',
-  gap: 'gaps between kernels',
-  launch: 'launches',
-  none: '',
-};
-
-type Bounds = Readonly<Record<keyof typeof boundInWords, number>>;
+type Bounds = Readonly<Record<keyof typeof pathBoundNames, number>>;
 
 /** The path across ranks, or that of the only one. */
 function pathLine({ ranks, path: across }: GpuSummary): string {
@@ -293,13 +284,13 @@ function worthTable({ worth, segments }: GpuSummary): string {
 
 const placeName = (phase: string): string => (phase === '' ? 'outside of phases' : shortName(phase));
 
-const wholeInWords = { ...boundInWords, cpu: 'work of hosts', communication: 'transfers', compute: 'kernels that compute' };
+const wholeInWords = { ...pathBoundNames, cpu: 'work of hosts', communication: 'transfers', compute: 'kernels that compute' };
 
 function boundsText(byBound: Bounds, all: number): string {
   const parts = (Object.entries(byBound) as [keyof Bounds, number][]).filter(([, time]) => time >= shareShown * all);
   return parts
     .sort(([, a], [, b]) => b - a)
-    .map(([bound, time]) => `${boundInWords[bound]} ${percentText(time / all)}`)
+    .map(([bound, time]) => `${pathBoundNames[bound]} ${percentText(time / all)}`)
     .join(', ');
 }
 

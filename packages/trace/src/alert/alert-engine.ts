@@ -46,7 +46,7 @@ export interface RankFact {
   readonly worldSize: number;
   readonly host: string;
   readonly incarnation: string;
-  /** Of its process; absent: not known. */
+  /** Number of its process; absent: not known. */
   readonly pid?: number;
   /** Whether this is the rank's latest life. Absent: it is. */
   readonly isLatest?: boolean;

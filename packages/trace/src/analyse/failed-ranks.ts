@@ -55,7 +55,7 @@ export function failedFindings(
   const after = reasons.length === 0 ? '' : `after ${reasons.join(' and ')}, `;
   const earlier = ranksOf([...(of === undefined ? [] : gone), ...left]);
   const remedy = `see the output of ${ranksText([...earlier, ...ranks])}`;
-  // What a lost connection tells of is the rank at its other end.
+  // A lost connection tells of the rank at its other end.
   const blamed = of !== undefined && left.length > 0 ? ranksOf(left) : ranks;
   return [{ kind: 'rank_failed', ranks: blamed, text: `${after}${failedText(failed)}`, remedy }];
 }

@@ -153,7 +153,7 @@ describe('findings', () => {
     // On hosts whose clocks may be 25 ms off, each, either may have been the first.
     const unsure = [rankOf(0), failedOf(1, 'OSError: full', 1030, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)];
     check(unsure, ['rank_failed [2 1] ranks 1, 2 failed: ValueError: bad batch']);
-    // What tells of a peer is no reason, also where its clock, or a slow end of the other, puts it first.
+    // An error that tells of a peer is no reason, also where its clock, or a slow end of the other, puts it first.
     const early = `rank 2 failed: ValueError: bad batch; 30.0 ms before that rank 1: ${closed}`;
     check([rankOf(0), failedOf(1, closed, 970), bad], [`rank_failed [2] ${early}`]);
     check([rankOf(0), failedOf(1, closed, 970, 25e6), failedOf(2, 'ValueError: bad batch', 1000, 25e6)], [`rank_failed [2] ${early}`]);

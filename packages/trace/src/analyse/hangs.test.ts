@@ -66,7 +66,7 @@ it('names the rank that did not come as far as the others in the step that never
   // Before the step's first phase; and between two of them.
   expect(hangsOfRun([waits, waits, {}])[0]?.ranks).toEqual([2]);
   expect(hangsOfRun([{ after: 'forward' }, waits, waits])[0]?.ranks).toEqual([0]);
-  // Of two ranks, too; but half of four may be right, and so may all that stand at one place.
+  // One of two ranks is named, too; but half of four may be right, and so may all that stand at one place.
   expect(hangsOfRun([waits, { phase: 'forward' }])[0]?.ranks).toEqual([1]);
   expect(hangsOfRun([waits, { phase: 'forward' }, waits, { phase: 'forward' }])[0]?.ranks).toEqual([]);
   expect(hangsOfRun([waits, waits, waits])[0]?.ranks).toEqual([]);

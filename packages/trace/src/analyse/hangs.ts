@@ -30,7 +30,7 @@ const hangNsToKill = 10 * nanosPerSecond;
 const killedNsApart = 2 * nanosPerSecond;
 
 export interface Hangs {
-  /** Of collectives in which ranks hang; where none is known, of a step that never ended. */
+  /** Hangs in collectives; where none is known, that of a step that never ended. */
   readonly findings: readonly ViewFinding[];
   /** The ranks that ended without goodbye were killed at the end of a hang, so that it comes before them in what is said of the run. */
   readonly areEndedByKill: boolean;
@@ -75,7 +75,7 @@ function stallOf({ ranks, roles, ended }: OpenWorkSummary, until: TraceTime, { m
   // After training no rank is in a phase of a step; and a long evaluation is none.
   if (phases.length === 0 || phases.some((phase) => isOccasionalRole(roles.of(phase)))) return undefined;
   const all = ranks.map(({ rank }) => rank);
-  // Of ranks that are asked to end, those inside of a library end last, and are killed.
+  // Ranks that are inside of a library end last when they are asked to, and are killed.
   const gone = ranks.filter(({ until: heard, endedBy, isStopped }) => until - heard >= goneNsMin && !(isStopped && endedBy !== undefined));
   const order = ranks.reduce<readonly string[]>((most, { phases: of }) => (of.length > most.length ? of : most), []);
   const behind = gone.length > 0 ? gone.map(({ rank }) => rank) : ranksBehind(places, all, order, roles);

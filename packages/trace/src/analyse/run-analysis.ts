@@ -48,7 +48,7 @@ export interface RunAnalysis {
   readonly measures?: StepMeasures | undefined;
   /** Total length of the judged steps, on all ranks together, ns. */
   readonly stepTime: number;
-  /** Of all steps of the run, each as long as its slowest rank's; undefined where not all are known one by one. */
+  /** Percentiles of all steps of the run, each as long as its slowest rank's; undefined where not all are known one by one. */
   readonly stepTimes?: StepPercentiles | undefined;
   /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;

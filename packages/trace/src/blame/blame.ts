@@ -344,7 +344,7 @@ function sharesOf(
   const gain = { gainMsPerStep: ms(network) };
   const error = window.basis === 'pieces' ? clockShareOf(window, true) : 0;
   if (missing.length > 0) {
-    // Of a collective without one of its ranks, what follows the last one that is known may be waiting for it.
+    // A collective that lacks one of its ranks may wait for it after the last one that is known.
     evidence.push(`${notHeardOf(missing)}: waiting for ${missing.length === 1 ? 'it' : 'them'} and the network cannot be distinguished`);
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   } else if (error === undefined || network - error < shareToReport * mendedStep) {

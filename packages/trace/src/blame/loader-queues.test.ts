@@ -152,7 +152,7 @@ describe('workers of a loader that take turns', () => {
     expect(blame.verdict).toBe('straggler');
     const named = blame.findings.filter(({ ranks: of }) => of.includes(1));
     expect(named[0]).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'data' });
-    // Of 40 ms for each batch, the loop hides 5. Where several are ready at once, some steps may be that much longer that they are a finding of their own.
+    // The loop hides 5 of 40 ms for each batch. Where several are ready at once, some steps may be that much longer that they are a finding of their own.
     expect(Math.abs(named.reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0) - 35)).toBeLessThan(4);
     const others = blame.findings.filter(({ ranks: of }) => !of.includes(1));
     expect(Math.max(0, ...others.map(({ costMsPerStep }) => costMsPerStep))).toBeLessThan(2);

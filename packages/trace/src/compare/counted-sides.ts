@@ -3,7 +3,7 @@
 
 import type { RunSummary, StepTakers } from '../steps/step-summary.ts';
 
-/** What a side needs to be known by. */
+/** The part of a side that tells whose steps it has. */
 export interface CountedSide {
   readonly takenBy?: StepTakers | undefined;
 }

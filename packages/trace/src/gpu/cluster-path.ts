@@ -213,7 +213,7 @@ function medianStep(ranks: readonly RankOfPath[]): { readonly step: number; read
   const longest = new Map<number, { length: number; ranks: number }>();
   for (const { work } of ranks) {
     const numbers = new Set<number>();
-    // Of a part of the steps, the first one waits for work that is not there: its path would be longer than the step.
+    // The first step of a part waits for work that is not there: its path would be longer than the step.
     const [first] = work.steps;
     const uncut = first !== undefined && work.busyBefore > first.start ? work.windows.slice(1) : work.windows;
     for (const { number, start, end } of uncut) {

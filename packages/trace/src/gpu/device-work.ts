@@ -126,7 +126,7 @@ export interface RankWorkOptions {
   readonly coverage?: StepCoverage;
   /** For `some`: the stretches of steps that the rank says it sent whole. */
   readonly whole?: DeviceSteps | undefined;
-  /** Of a part of the steps: until then, its devices worked on earlier ones. */
+  /** Until then its devices worked on steps before the wanted part. */
   readonly busyBefore?: number | undefined;
 }
 
@@ -147,7 +147,7 @@ export class RankWork {
   readonly htaCompatible: boolean;
   /** ns on the axis of the recording's own file at time 0 of the trace. */
   readonly origin: bigint;
-  /** Of a part of the steps: until then, its devices worked on earlier ones, ns. */
+  /** Until then its devices worked on steps before the wanted part, ns. */
   readonly busyBefore: number;
   #links: Links | undefined;
   #phases: readonly PhaseSpan[] | undefined;

@@ -1,5 +1,5 @@
 // Blame of simulated GPU jobs with planted faults: each is named with its rank and its cost, and sound jobs are balanced, also where the recording
-// is not as expected. `RANKTRACE_TEST_SEEDS=200` tests more of them.
+// is not as expected. `RANKTRACE_TEST_SEEDS=200` tests more of them. Long, for all of them are one simulated job with other faults.
 
 import { describe, expect, test } from 'vitest';
 import { seedCount, someSeeds } from '../../../../test/setup/seeds.ts';

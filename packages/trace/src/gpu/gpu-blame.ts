@@ -123,7 +123,7 @@ export class GpuBlameSink implements TraceSink {
     return judged.length === 0 ? undefined : joinedBlame(judged);
   }
 
-  /** Of the judged steps, by number: their length on the devices; the longest of those that have one number. */
+  /** Length of the judged steps on the devices, by number; the longest of those that have one number. */
   get stepLengths(): ReadonlyMap<number, DeviceLength> {
     return this.#lengths;
   }

@@ -1,4 +1,4 @@
-// What GPUs did, in the words of a finding's evidence: how busy they were, where their hosts were meanwhile, what was copied and who communicated.
+// The work of GPUs in the words of a finding's evidence: how busy they were, where their hosts were meanwhile, what was copied and who communicated.
 
 import type { transfersOnRanks } from '../blame/network.ts';
 import type { GpuRank } from './gpu-summary.ts';
@@ -76,7 +76,7 @@ export function hostEvidence(ranks: readonly GpuRank[]): string[] {
 const mostOf = <T>(sums: ReadonlyMap<string, T>, of: (sum: T) => number, count: number): [string, T][] =>
   [...sums].sort(([, a], [, b]) => of(b) - of(a)).slice(0, count);
 
-/** What is copied: the kinds with most time, their bytes and how fast they are. */
+/** Copies: the kinds with most time, their bytes and how fast they are. */
 export function copyEvidence(ranks: readonly GpuRank[]): string[] {
   const sums = new Map<string, { time: number; bytes: number; calls: number }>();
   for (const { kind, total, bytes, count } of ranks.flatMap(({ copies }) => copies)) {

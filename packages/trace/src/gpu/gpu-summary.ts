@@ -71,7 +71,7 @@ export interface GpuRank {
   readonly stepsLeftOut: number;
   readonly idle: {
     readonly byCause: IdleParts;
-    /** What of it a host far enough ahead would save: of `hostLate` and `launch` all but the device's own pauses. */
+    /** The part of it that a host far enough ahead would save: of `hostLate` and `launch` all but the device's own pauses. */
     readonly hostBound: number;
     readonly places: readonly IdlePlace[];
     readonly placesLeftOut: number;

@@ -3,7 +3,7 @@
 //   rank 0   host  1 │ 2 │ 3 │ 4 │ 5 │ …       it is ahead, so its device never waits for it while rank 2 is slow
 //   rank 2   host  1   │ 2   │ 3   │ 4 …       mended, it leaves a step as long as that of rank 0's host, and not one without any host
 //
-// What a mended step is longer so is the time of all hosts: it counts to `host_bound`.
+// The time by which a mended step is longer so is that of all hosts: it counts to `host_bound`.
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, mayBeVerdict, shareToReport } from '../blame/blame.ts';

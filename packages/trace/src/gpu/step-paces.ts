@@ -16,7 +16,7 @@ import type { Change } from './what-if.ts';
 /** Without the first, of several: its work on a device has the lead of its host, too. */
 export const afterFirst = <Step>(steps: readonly Step[]): readonly Step[] => steps.slice(steps.length > 1 ? 1 : 0);
 
-/** What a host or a stream needs for a step, ns, and how much of that is of each part of the work; the array has holes. */
+/** Time that a host or a stream needs for a step, ns, and how much of that is of each part of the work; the array has holes. */
 interface Pace {
   needs: number;
   readonly parts: number[];
@@ -77,7 +77,7 @@ export class StepPaces {
   }
 }
 
-/** What a rank's host needs for a step without its waits for devices, ns: the mean of the steps after the first; 0 without a step. */
+/** Time that a rank's host needs for a step without its waits for devices, ns: the mean of the steps after the first; 0 without a step. */
 function hostNeeds(work: RankWork): number {
   const { host, names } = work;
   const { start, end } = host.columns;

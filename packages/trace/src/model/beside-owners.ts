@@ -1,4 +1,4 @@
-// What an agent records of a rank comes as a process of its own, beside the one that the rank recorded: both are one program.
+// An agent's records of a rank come as a process of its own, beside the one that the rank recorded: both are one program.
 
 import { isBeside } from '@ranktrace/protocol';
 import type { TraceProcess } from './trace-sink.ts';

@@ -13,7 +13,7 @@ export interface TraceHeader {
   readonly processes: readonly TraceProcess[];
   /** Contradictions between clocks. Absent: none. */
   readonly clockConflicts?: readonly ClockConflictAt[];
-  /** Of a part of a run's steps, by the index of a process: until when its devices worked on the steps before. Absent: the run is whole, or none did. */
+  /** By the index of a process: until when its devices worked on steps before the wanted part. Absent: the run is whole, or none did. */
   readonly busyBefore?: ReadonlyMap<number, number>;
   /** Events come in stretches, as `TraceSink.endStretch` says. Absent: all of them by time. */
   readonly inStretches?: true;

@@ -20,7 +20,7 @@ const ofLibrary = /gloo|nccl|ProcessGroup|DistBackendError|TCPStore/i;
 const alone = /^RuntimeError: Connection (?:closed|reset) by peer$/;
 const lost = /ncclRemoteError|remote process exited or there was a network error|communicator was aborted|Connection was likely closed/;
 
-/** What the error says of the rank's peers; undefined for an error of its own. */
+/** The error's word about the rank's peers; undefined for an error of its own. */
 export function peerErrorOf(error: string): PeerError | undefined {
   if (timeout.test(error)) return 'timeout';
   if (lost.test(error) || alone.test(error) || (closed.test(error) && ofLibrary.test(error))) return 'lost';

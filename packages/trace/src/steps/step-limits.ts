@@ -11,7 +11,7 @@ export const stepLimits = {
   typicalBinsMax: 64,
   /** Steps of all ranks whose windows on their devices are found while events come; with more, the steps of hosts count. */
   deviceStepsMax: 1_048_576,
-  /** Of them, steps of a rank that has not shown any work of a device so far. */
+  /** Steps among them of a rank that has not shown any work of a device so far. */
   deviceStepsPendingMax: 4096,
   /** Pieces of a rank's device work that wait for the end of the step that launched them: the last ones. */
   deviceWorkWaitingMax: 65_536,

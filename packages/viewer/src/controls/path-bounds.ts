@@ -1,13 +1,7 @@
-// What bounds a part of the critical path, in words: the same on the timeline and in the profile.
+// The bound of a part of the critical path, in words; one of a newer service keeps its name.
 
-const words: Readonly<Record<string, string>> = {
-  cpu: 'host',
-  compute: 'compute',
-  communication: 'communication',
-  copy: 'copies',
-  gap: 'gaps between kernels',
-  launch: 'launches',
-  none: 'waits',
-};
+import { pathBoundNames } from '@ranktrace/protocol';
+
+const words: Readonly<Record<string, string>> = pathBoundNames;
 
 export const boundText = (bound: string): string => words[bound] ?? bound;
