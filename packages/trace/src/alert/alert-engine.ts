@@ -23,6 +23,7 @@ import {
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { collectiveText } from '../match/collective-number.ts';
 import { lengthText } from '../model/quantity-text.ts';
+import { shownEnd } from '../model/shown-name.ts';
 import { peerErrorOf } from '../steps/peer-errors.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
 import { type AlertChange, type OpenAlert, type ReportChange, runEnded } from './alert-change.ts';
@@ -334,7 +335,7 @@ export class AlertEngine {
   /** Takes the signal that ended the rank's program in the midst of a step. */
   endedBy(rank: number, incarnation: string, signal: string): void {
     const state = this.#ranks.get(rank);
-    if (state?.incarnation === incarnation) state.endedBy = signal;
+    if (state?.incarnation === incarnation) state.endedBy = shownEnd(signal);
   }
 
   /**

@@ -11,7 +11,7 @@
 import { endedByKey, exitKey, failedKey, stillRunningKey, stoppedKey } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
-import { displayText } from '../model/shown-name.ts';
+import { displayText, shownEnd } from '../model/shown-name.ts';
 import type { ProcessTotals } from '../model/trace-sink.ts';
 import { peerErrorOf } from '../steps/peer-errors.ts';
 import { phaseRolesOf } from '../steps/phase-role.ts';
@@ -63,8 +63,9 @@ export function failedFindings(
 /** `had ended`, or `had ended by SIGTERM` where all have one reason for it. */
 function howOf(lives: readonly ProcessTotals[], otherwise: string): string {
   const how = new Set(lives.map(({ process }) => process.metadata.get(exitKey) ?? process.metadata.get(endedByKey)));
-  const [only] = how;
-  if (how.size !== 1 || only === undefined) return otherwise;
+  const [told] = how;
+  if (how.size !== 1 || told === undefined) return otherwise;
+  const only = shownEnd(told);
   return only.includes(' ')
     ? lives.length > 1
       ? only.replace(/^was /, 'were ')

@@ -20,6 +20,7 @@ import { limits } from '../model/limits.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import { mediansOfOthers } from '../model/robust.ts';
+import { shownEnd } from '../model/shown-name.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
 import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
@@ -184,7 +185,8 @@ const silentNsMin = 10e9;
 function lostFindings({ process, until }: ProcessTotals, totals: readonly ProcessTotals[]): Finding[] {
   const { rank, pid, hostName, metadata } = process;
   const who = `rank ${rank} (pid ${pid})`;
-  const how = metadata.get(exitKey);
+  const told = metadata.get(exitKey);
+  const how = told === undefined ? undefined : shownEnd(told);
   const [kind, ranks] = ['rank_lost', [rank]] as const;
   const log = `in the kernel's log of host ${hostName}`;
   if (metadata.has(stoppedKey)) {

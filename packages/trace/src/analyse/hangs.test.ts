@@ -110,6 +110,12 @@ it('names a rank that a signal ended long before the others', () => {
   expect(hang).toMatchObject({ ranks: [1], text: expect.stringContaining('; SIGTERM had ended rank 1 55.0 s before') });
 });
 
+it('shows a hostile name of a signal as a short text', () => {
+  const [hang] = hangsOfRun([waits, { ...waits, endedBy: `\u001b[2J${'x'.repeat(9000)}`, heard: 5 }, waits]);
+  expect(hang?.text.length).toBeLessThan(400);
+  expect(hang?.text).not.toContain('\u001b');
+});
+
 it.each([
   ['a job that is ended while it trains', [{ ...waits, heard: 4.2 }, waits, waits].map((rank) => ({ ...rank, heard: 4.2 })), 100],
   ['one with long steps', [waits, { phase: 'forward' }, waits], 5000],

@@ -12,6 +12,7 @@ import { collectiveKind, endedByKey, failedKey, isSameOperation, stoppedKey, typ
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
+import { shownEnd } from '../model/shown-name.ts';
 import type { ProcessPlace, ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 
@@ -319,10 +320,11 @@ function openRank({ process, open, lastStep, phases, until, place }: Life): Open
   if (innermost.length === 0 && place !== undefined) innermost.push(...unrecordedOf(place));
   const heard = traceTime(Number.isFinite(until) ? until : 0);
   const about = { rank, hostName, pid, until: heard, lastStep, place, phases: [...(phases?.keys() ?? [])] };
+  const endedBy = process.metadata.get(endedByKey);
   return {
     ...about,
     open: innermost.sort((a, b) => a.since - b.since),
-    endedBy: process.metadata.get(endedByKey),
+    endedBy: endedBy === undefined ? undefined : shownEnd(endedBy),
     isStopped: process.metadata.has(stoppedKey),
   };
 }

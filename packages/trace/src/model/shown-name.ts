@@ -15,6 +15,10 @@ export function displayText(text: string, charsMax: number): string {
   return wellFormed(`${shown.slice(0, charsMax - tail - 1)}…${shown.slice(shown.length - tail)}`);
 }
 
+/** How a process ended, as it or another program told it: `SIGTERM`, `ended with exit code 1`. */
+export const shownEnd = (text: string): string => displayText(text, endCharsMax);
+const endCharsMax = 64;
+
 /** A name as it is shown, at most `limits.viewNameCharsMax` characters. */
 export const displayName = (text: string): string => displayText(text, limits.viewNameCharsMax);
 
