@@ -386,6 +386,13 @@ export interface Overview {
   readonly percentiles: StepPercentiles | null;
   /** `steps`: a step is as long as its slowest rank's. `rank`: those are not known one by one, so it is the rank whose steps are the longest. */
   readonly percentilesOf: 'steps' | 'rank';
+  /**
+   * `devices`: hosts run ahead of their devices, and lengths of steps are those on the devices; phases are parts of the hosts' steps. `unknown`: they may,
+   * but not all steps of the devices are known. Absent: steps are the hosts'.
+   */
+  readonly stepsTakenBy?: 'devices' | 'unknown';
+  /** Where steps are the devices', the median of the hosts' steps of the whole run, ns. */
+  readonly hostMedian?: number;
   readonly ranks: readonly OverviewRank[];
   /** Names of `OverviewRank.phases`, in order of size; last `other`. */
   readonly phases: readonly string[];
@@ -451,6 +458,8 @@ export interface OverviewRank {
   readonly p50: number | null;
   readonly p95: number | null;
   readonly longest: number;
+  /** Where steps are the devices', the mean of the host's, ns. */
+  readonly hostMean?: number;
   /** Mean ns per step, by `Overview.phases`. */
   readonly phases: readonly number[];
   /** Median over steps of the ns in each phase, by `Overview.phases`; absent once findings cover all data, which know more. */

@@ -92,7 +92,7 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
   }
 
   heat(request: OverviewRequest, measure: HeatMeasure): HeatCells {
-    return heatCellsOf(this.timeline.processes, request, measure, this.#analysis?.measures);
+    return heatCellsOf(this.timeline.processes, request, measure, this.#analysis, this.#isAnalysed);
   }
 
   profile(rank?: number): RunProfile | undefined {

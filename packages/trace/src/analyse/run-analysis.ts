@@ -3,7 +3,7 @@
 //
 // Invariant: a finding states an observation in whole sentences, and one kind has at most `findingsPerKindMax` findings.
 
-import { nanosPerSecond, type Overview, type StepPercentiles, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
+import { nanos, nanosPerSecond, type Overview, type StepPercentiles, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import { type BlameFinding, mayBeVerdict } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
@@ -21,7 +21,8 @@ import { ranksText } from '../model/ranks-text.ts';
 import { displayName } from '../model/shown-name.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
-import { quantile, type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
+import { countedSteps } from '../steps/counted-steps.ts';
+import { quantile, type RunSummary, StepSummarySink, type StepTakers } from '../steps/step-summary.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
 import { type Finding, findCompleteness } from './findings.ts';
 import { hangsOf } from './hangs.ts';
@@ -48,7 +49,11 @@ export interface RunAnalysis {
   readonly measures?: StepMeasures | undefined;
   /** Total length of the judged steps, on all ranks together, ns. */
   readonly stepTime: number;
-  /** Percentiles of all steps of the run, each as long as its slowest rank's; undefined where not all are known one by one. */
+  /** Whose steps count. Absent: those of hosts, or it is not known. */
+  readonly stepsTakenBy?: StepTakers | undefined;
+  /** Where those of devices count, the median of the hosts' steps, ns. */
+  readonly hostMedian?: number | undefined;
+  /** Percentiles of all steps of the run as they count, each as long as its slowest rank's; undefined where not all are known one by one. */
   readonly stepTimes?: StepPercentiles | undefined;
   /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;
@@ -167,6 +172,7 @@ export class RunAnalysisSink implements TraceSink {
         : this.#blame.addLongSteps(ofDevices, this.#deviceBlame.stepLengths);
     const gpus = yield* during(this.#gpus.summing(), progress);
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
+    const counted = countedOf(steps, gpus, this.#header.processes);
     const hangs = hangsOf(openWork, steps, this.#isLive);
     const missing = completeness(this.#header, this.#totals, steps, openWork, this.#isLive);
     const findings = [
@@ -186,12 +192,27 @@ export class RunAnalysisSink implements TraceSink {
       path: gpus.segments,
       profiles: new RunProfiles(gpus, this.#ops.ranks),
       measures: this.#measures,
-      stepTimes: this.#since === undefined ? stepTimesOf(steps) : undefined,
-      stepTime: steps.ranks.reduce((sum, { mean, steps: count }) => sum + mean * count, 0),
+      stepsTakenBy: counted.takenBy,
+      hostMedian: counted.hosts?.median,
+      stepTimes: this.#since === undefined ? stepTimesOf(counted) : undefined,
+      stepTime: counted.ranks.reduce((sum, { mean, steps: count }) => sum + mean * count, 0),
       since: this.#since,
       beginning: this.#blame.beginning,
     };
   }
+}
+
+/** The steps as they count, by those that the devices' analysis has. */
+function countedOf(hosts: RunSummary, { ranks }: GpuSummary, processes: TraceHeader['processes']): RunSummary {
+  if (ranks.length === 0) return hosts;
+  const devices = new StepSummarySink();
+  for (const { rank, incarnation, steps } of ranks) {
+    const process = processes.find((one) => one.rank === rank && one.incarnation === incarnation);
+    if (process === undefined) continue;
+    for (const { step, start, length } of steps)
+      devices.add(process, { step, start, length: nanos(length), overhead: nanos(0), phases: undefined });
+  }
+  return countedSteps(hosts, devices.summary);
 }
 
 function stepTimesOf({ steps, stepCount }: RunSummary): StepPercentiles | undefined {

@@ -24,7 +24,7 @@ export class StepMeasures {
   /** A step of a host; `waited`: ns of it, undefined where that is unknown. */
   host(process: ProcessKey, step: number, length: number, waited: number | undefined): void {
     if (waited === undefined) return;
-    this.#add(this.#of(process), step, length, [
+    this.#add(this.#of(process), { step, start: 0, length }, [
       ['own', length - waited],
       ['waiting', waited],
     ]);
@@ -36,8 +36,8 @@ export class StepMeasures {
       if (steps.length === 0) continue;
       const history = this.#of({ rank, incarnation });
       history.clear();
-      for (const { step, length, exposed, idle } of steps) {
-        this.#add(history, step, length, [
+      for (const { step, start, length, exposed, idle } of steps) {
+        this.#add(history, { step, start, length }, [
           ['own', length - exposed],
           ['waiting', exposed],
           ['busy', length - idle],
@@ -51,7 +51,10 @@ export class StepMeasures {
     return stepMeasures.filter((measure) => this.#known.has(measure));
   }
 
-  /** The steps of a process, with the measures as phases; undefined without any. */
+  /**
+   * The steps of a process, with the measures as phases; undefined without any. With devices, they are its steps there, at trace times; of a host, only
+   * their lengths are known.
+   */
   of(process: ProcessKey): StepHistory | undefined {
     return this.#processes.get(keyOf(process));
   }
@@ -66,8 +69,12 @@ export class StepMeasures {
     return history;
   }
 
-  #add(history: StepHistory, step: number, length: number, measures: readonly (readonly [StepMeasure, number])[]): void {
-    history.add(step, 0, length, new Map(measures.map(([measure, time]) => [measure, Math.max(0, time)])));
+  #add(
+    history: StepHistory,
+    { step, start, length }: { readonly step: number; readonly start: number; readonly length: number },
+    measures: readonly (readonly [StepMeasure, number])[],
+  ): void {
+    history.add(step, start, length, new Map(measures.map(([measure, time]) => [measure, Math.max(0, time)])));
     for (const [measure] of measures) this.#known.add(measure);
   }
 }

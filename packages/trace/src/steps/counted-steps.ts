@@ -21,6 +21,27 @@ export interface CountedStepsOptions {
   readonly hasStep?: ((step: number) => boolean) | undefined;
 }
 
+/** The steps of a run as they count: those of `hosts`, or those of `devices`, which are undefined where some are not known. */
+export function countedSteps(hosts: RunSummary, devices: RunSummary | undefined): RunSummary {
+  if (hosts.stepCount === 0) return { ...hosts, takenBy: 'hosts' };
+  if (devices === undefined || !areOfSame(hosts, devices)) return { ...hosts, takenBy: 'unknown' };
+  const { steps, median, p95 } = devices;
+  const isAlike = steps.every(({ longest }, at) => {
+    const host = hosts.steps[at]?.longest ?? 0;
+    return Math.abs(longest - host) <= alikeMax * host;
+  });
+  if (isAlike) return { ...hosts, takenBy: 'both' };
+  const means = new Map(devices.ranks.map(({ rank, mean }) => [rank, mean]));
+  const ranks = hosts.ranks.map((of): RankSummary => ({ ...of, mean: means.get(of.rank) ?? of.mean, hostMean: of.mean }));
+  return { ...hosts, ...{ steps, median, p95, ranks }, takenBy: 'devices', hosts };
+}
+
+/** Whether both have the same number of steps, in all and of each rank. */
+const areOfSame = (hosts: RunSummary, devices: RunSummary): boolean =>
+  hosts.stepCount === devices.stepCount &&
+  hosts.ranks.length === devices.ranks.length &&
+  hosts.ranks.every(({ rank, steps }, at) => devices.ranks[at]?.rank === rank && devices.ranks[at]?.steps === steps);
+
 /** Summary of each step over all ranks, as it counts. It takes all events of a run. */
 export class CountedStepsSink implements TraceSink {
   readonly #options: CountedStepsOptions;
@@ -60,18 +81,7 @@ export class CountedStepsSink implements TraceSink {
   get summary(): RunSummary {
     const hosts = this.#hosts.summary;
     const isWorking = this.windows.processes.some(({ rank }) => this.#options.hasRank?.(rank) ?? true);
-    if (!isWorking || hosts.stepCount === 0) return { ...hosts, takenBy: 'hosts' };
-    const devices = this.#devices();
-    if (devices === undefined || devices.stepCount !== hosts.stepCount) return { ...hosts, takenBy: 'unknown' };
-    const { steps, median, p95 } = devices;
-    const isAlike = steps.every(({ longest }, at) => {
-      const host = hosts.steps[at]?.longest ?? 0;
-      return Math.abs(longest - host) <= alikeMax * host;
-    });
-    if (isAlike) return { ...hosts, takenBy: 'both' };
-    const means = new Map(devices.ranks.map(({ rank, mean }) => [rank, mean]));
-    const ranks = hosts.ranks.map((of): RankSummary => ({ ...of, mean: means.get(of.rank) ?? of.mean, hostMean: of.mean }));
-    return { ...hosts, ...{ steps, median, p95, ranks }, takenBy: 'devices', hosts };
+    return isWorking ? countedSteps(hosts, this.#devices()) : { ...hosts, takenBy: 'hosts' };
   }
 
   #counts({ rank }: TraceProcess, step: number): boolean {

@@ -7,6 +7,8 @@
 //
 // While ranks are still being read, it covers only the steps that each of them has reported: a mean of 70 steps is never compared with one of 900.
 //
+// Where hosts run ahead of their devices, and the analysis knows the devices' steps, these are the steps; phases stay parts of the hosts' steps.
+//
 // A cluster's step is as long as its slowest rank's. With units of one step all of this is exact; with wider units a rank's mean over the
 // unit stands for its steps in the bins, but never in a percentile: those are of single steps, from what knows them, or they are absent.
 //
@@ -16,13 +18,13 @@
 
 import { type HeatCells, type Overview, type OverviewRank, otherPhase, type StepPercentiles } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
-import type { StepMeasure, StepMeasures } from '../analyse/step-measures.ts';
+import type { StepMeasure } from '../analyse/step-measures.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { phaseRolesOf } from '../steps/phase-role.ts';
 import type { StepHistory } from '../steps/step-history.ts';
 import { stepLimits } from '../steps/step-limits.ts';
 
-/** The steps of one process, and the mapping of its times to trace times. */
+/** The steps of one process, and the mapping of their times to trace times. */
 export interface StepsOfProcess {
   readonly process: TraceProcess;
   /** ViewProcess.index. */
@@ -31,6 +33,8 @@ export interface StepsOfProcess {
   readonly steps: StepHistory;
   /** Whether some of its steps are still unread; default false. */
   readonly isBeingRead?: boolean;
+  /** Where `steps` are those of devices, the host's. */
+  readonly hostSteps?: StepHistory;
 }
 
 export interface OverviewRequest {
@@ -52,11 +56,12 @@ const unitsMax = 2 ** 20;
  * `isCurrent`: it covers all present data.
  */
 export function overviewOf(
-  processes: readonly StepsOfProcess[],
+  hosts: readonly StepsOfProcess[],
   request: OverviewRequest,
   analysis?: RunAnalysis,
   isCurrent: boolean = analysis !== undefined,
 ): Overview {
+  const processes = countedProcesses(hosts, isCurrent ? analysis : undefined);
   const grid = gridOf(processes, request);
   const cluster = new ClusterSteps(grid);
   const rows = (grid.bins === 0 ? [] : processes)
@@ -83,6 +88,7 @@ export function overviewOf(
     fastest,
     percentiles: percentiles.of,
     percentilesOf: percentiles.from,
+    ...(isCurrent ? takersOf(analysis) : {}),
     ranks,
     phases,
     phaseRoles: phases.map((name) => roles.of(name)),
@@ -97,6 +103,25 @@ export function overviewOf(
   };
 }
 
+/** The processes with their steps as they count; `analysis`: one that covers all data. */
+function countedProcesses(hosts: readonly StepsOfProcess[], analysis: RunAnalysis | undefined): readonly StepsOfProcess[] {
+  if (analysis?.stepsTakenBy !== 'devices') return hosts;
+  return hosts.map((of): StepsOfProcess => {
+    const { process, index, isBeingRead = false, steps: hostSteps } = of;
+    const steps = hostSteps.count === 0 ? undefined : analysis.measures?.of(process);
+    return steps === undefined ? of : { process, index, isBeingRead, clock: traceClock, steps, hostSteps };
+  });
+}
+
+/** Steps of devices are at trace times already. */
+const traceClock = { toTrace: (time: number): number => time };
+
+function takersOf(analysis: RunAnalysis | undefined): Pick<Overview, 'stepsTakenBy' | 'hostMedian'> {
+  const { stepsTakenBy, hostMedian } = analysis ?? {};
+  if (stepsTakenBy !== 'devices' && stepsTakenBy !== 'unknown') return {};
+  return { stepsTakenBy, ...(hostMedian !== undefined && { hostMedian }) };
+}
+
 /** The values of steps that the cells of a heat map show. */
 export interface HeatMeasure {
   readonly measure: StepMeasure | 'phase';
@@ -105,14 +130,16 @@ export interface HeatMeasure {
 
 /** The heat map's cells of one measure, over the bins of an overview of the same request. */
 export function heatCellsOf(
-  processes: readonly StepsOfProcess[],
+  hosts: readonly StepsOfProcess[],
   request: OverviewRequest,
   { measure, phase = '' }: HeatMeasure,
-  measures: StepMeasures | undefined,
+  analysis: RunAnalysis | undefined,
+  isCurrent: boolean = analysis !== undefined,
 ): HeatCells {
+  const processes = countedProcesses(hosts, isCurrent ? analysis : undefined);
   const { from, to, width, bins } = gridOf(processes, request);
-  const rows = (bins === 0 ? [] : processes).flatMap(({ process, index, steps }) => {
-    const history = measure === 'phase' ? steps : measures?.of(process);
+  const rows = (bins === 0 ? [] : processes).flatMap(({ process, index, steps, hostSteps = steps }) => {
+    const history = measure === 'phase' ? hostSteps : analysis?.measures?.of(process);
     const [counts, totals] = [new Float64Array(bins), new Float64Array(bins)];
     history?.visitPhase(measure === 'phase' ? phase : measure, from, to, (step, count, total) => {
       const bin = Math.max(0, Math.floor((step - from) / width));
@@ -240,7 +267,12 @@ interface Row extends Omit<OverviewRank, 'phases' | 'typical'> {
   readonly phaseMedians: ReadonlyMap<string, number> | undefined;
 }
 
-function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps, hasMedians: boolean): Row | undefined {
+function rowOf(
+  { process, index, clock, steps, hostSteps }: StepsOfProcess,
+  grid: Grid,
+  cluster: ClusterSteps,
+  hasMedians: boolean,
+): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
   const singles: number[] = [];
@@ -284,12 +316,22 @@ function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, clu
     p50: own?.p50 ?? null,
     p95: own?.p95 ?? null,
     longest,
+    ...(hostSteps && { hostMean: meanStep(hostSteps, from, to) }),
     sketched,
-    phaseTotals: steps.phaseTotals(from, to),
+    phaseTotals: (hostSteps ?? steps).phaseTotals(from, to),
     phaseMedians: hasMedians ? steps.phaseMedians(from, to) : undefined,
     cells: Array.from(totals, (total, bin) => known(bin, total / (counts[bin] as number))),
     peaks: Array.from(peaks, (peak, bin) => known(bin, peak)),
   };
+}
+
+function meanStep(history: StepHistory, from: number, to: number): number {
+  let [steps, sum] = [0, 0];
+  history.visit(from, to, (_step, _start, count, total) => {
+    steps += count;
+    sum += total;
+  });
+  return sum / Math.max(1, steps);
 }
 
 /** Names of the phases with most time, over all ranks; last the time outside them. */
@@ -304,11 +346,11 @@ function phasesOf(rows: readonly Row[]): string[] {
 }
 
 function meanPhases(
-  { steps, mean }: { steps: number; mean: number },
+  { steps, mean, hostMean = mean }: Pick<OverviewRank, 'steps' | 'mean' | 'hostMean'>,
   totals: ReadonlyMap<string, number>,
   names: readonly string[],
 ): number[] {
-  return partsOf(mean, new Map([...totals].map(([name, total]) => [name, total / steps])), names);
+  return partsOf(hostMean, new Map([...totals].map(([name, total]) => [name, total / steps])), names);
 }
 
 /** The parts of a step of this length, by `names`, the last of which is the rest. */

@@ -5,6 +5,7 @@ import type { BatchSource } from '../model/batch-source.ts';
 import { finish } from '../model/finish.ts';
 import { median } from '../model/robust.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import { CountedStepsSink } from '../steps/counted-steps.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { ReportDataSink } from './report-data.ts';
@@ -16,6 +17,8 @@ function dataOf(sources: readonly BatchSource[]): ReportDataSink {
   finish(mergeRun(sources, sink));
   return sink;
 }
+
+const quiet = { lane: () => {}, endStretch: () => {}, end: () => {} };
 
 interface FileEvent {
   readonly ph: string;
@@ -83,6 +86,40 @@ describe('tables of a GPU job', () => {
       expect(sum(lines.map((line) => line.total))).toBeCloseTo(total, 0);
     }
     expect(profiles.of(99)).toBeUndefined();
+  });
+});
+
+describe('steps of a job whose hosts run ahead of their GPUs', () => {
+  const faults = [{ kind: 'slow_kernels', amount: 20 }] as const;
+  const sourcesOf = (steps: number): readonly BatchSource[] =>
+    sourcesOfKineto(gpuJob({ seed: 1, ranks: 3, steps, synchronizes: 'last', faults }).files.map(({ text }) => tableOfKineto(text)));
+
+  it('are as long as in the report: as the GPUs take them, with phases of the hosts', () => {
+    const { overview, heat } = dataOf(sourcesOf(12)).data;
+    const counted = new CountedStepsSink();
+    finish(mergeRun(sourcesOf(12), { ...quiet, begin: (header) => counted.begin(header), event: (event) => void counted.event(event) }));
+    const { summary } = counted;
+    expect(overview).toMatchObject({ stepsTakenBy: 'devices', steps: 12 });
+    expect((overview.hostMedian ?? 0) / (summary.hosts?.median ?? 1)).toBeCloseTo(1, 3);
+    expect((overview.percentiles?.p50 ?? 0) / (summary.median ?? 1)).toBeCloseTo(1, 3);
+    expect(overview.hostMedian).toBeLessThan((overview.percentiles?.p50 ?? 0) / 5);
+    const longest = overview.bins.map((_, bin) => Math.max(...overview.ranks.map(({ peaks }) => peaks[bin] ?? 0)));
+    // The report's file has four digits.
+    for (const [at, step] of summary.steps.entries()) expect((longest[at] as number) / step.longest).toBeCloseTo(1, 3);
+    for (const { rank, mean, hostMean = 0, phases } of overview.ranks) {
+      expect(mean / (summary.ranks[rank]?.mean as number)).toBeCloseTo(1, 3);
+      expect(hostMean / (summary.ranks[rank]?.hostMean as number)).toBeCloseTo(1, 3);
+      expect(sum(phases) / hostMean).toBeCloseTo(1, 2);
+    }
+    for (const { rows } of heat) expect(rows.every(({ cells }) => cells.length === 12)).toBe(true);
+  });
+
+  it("are the hosts' where these wait for the GPUs in each step, and nothing more is said", () => {
+    const files = gpuJob({ seed: 1, ranks: 3, steps: 12 }).files.map(({ text }) => tableOfKineto(text));
+    const { overview } = dataOf(sourcesOfKineto(files)).data;
+    expect(overview.steps).toBe(12);
+    expect(overview).not.toHaveProperty('stepsTakenBy');
+    expect(overview.ranks.some((rank) => 'hostMean' in rank)).toBe(false);
   });
 });
 

@@ -70,7 +70,7 @@ export class ReportDataSink implements TraceSink {
       ...overview.measures.map((measure) => ({ measure, of: { measure } })),
       ...phases.map((phase) => ({ measure: `phase ${phase}`, of: { measure: 'phase' as const, phase } })),
     ].map(({ measure, of }) => {
-      const { rows } = heatCellsOf(processes, { bins }, of, analysis.measures);
+      const { rows } = heatCellsOf(processes, { bins }, of, analysis);
       return { measure, rows: rows.map(({ process, cells }) => ({ process, cells: cells.map(figures) })) };
     });
     const [from, until] = [Math.min(...processes.map((one) => one.from)), Math.max(...processes.map((one) => one.until))];

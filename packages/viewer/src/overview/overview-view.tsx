@@ -23,7 +23,7 @@ import { costText, nobodyText, waitingText } from './headline-text.ts';
 import type { HeatMeasure } from './heat-cells.ts';
 import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
 import { onsetsOf } from './onsets.ts';
-import { PhaseBars } from './phase-bars.tsx';
+import { PhaseBars, phasesTitle } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases, wholeWaiting } from './slow-ranks.ts';
@@ -170,7 +170,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
         </div>
         <div class="overview-column">
           {findings}
-          <Card title="What a step is made of" aside="mean per rank, slowest on top">
+          <Card title={phasesTitle(overview)} aside="mean per rank, slowest on top">
             <PhaseBars overview={overview} onPick={pickRank} />
           </Card>
           {overview.gpus !== undefined && (
@@ -200,6 +200,7 @@ export interface SummaryProps extends Pick<FilledProps, 'overview' | 'range' | '
 
 export function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
   const { percentiles, percentilesOf, steps, fromStep, toStep } = overview;
+  const takers = takersText(overview);
   const isZoomed = range.fromStep !== undefined;
   return (
     <header class="overview-summary">
@@ -209,7 +210,7 @@ export function Summary({ model, overview, range, onRange, onPick }: SummaryProp
           <Figure
             key={name}
             name={name}
-            hint={`${hint}. ${percentiles === null ? unknownHint : percentilesOf === 'rank' ? ofRankHint : ofStepsHint}`}
+            hint={`${hint}. ${percentiles === null ? unknownHint : percentilesOf === 'rank' ? ofRankHint : ofStepsHint}${takers}`}
             value={formatDuration(percentiles?.[name] ?? Number.NaN)}
           />
         ))}
@@ -236,6 +237,14 @@ const ofStepsHint = 'A step is as long as that of its slowest rank';
 const ofRankHint = 'Of the rank whose steps are the longest: those of all ranks are not kept one by one';
 const unknownHint = 'Not known of these steps, which are not kept one by one; show all steps to see it of the run';
 
+/** Whose steps these are, where that is to be said. */
+function takersText({ stepsTakenBy, hostMedian }: Overview): string {
+  if (stepsTakenBy === 'unknown') return '. These are the steps of hosts: those of the GPUs are not known of all ranks and steps';
+  if (stepsTakenBy === undefined) return '';
+  const hosts = hostMedian === undefined ? '' : `; the hosts run ahead of them, with a median of ${formatDuration(hostMedian)}`;
+  return `. Steps are as the GPUs take them${hosts}`;
+}
+
 const Figure = ({ name, value, hint }: { name: string; value: string; hint?: string }): JSX.Element => (
   <div title={hint}>
     <dt>{name}</dt>
@@ -256,6 +265,7 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
       {p50 !== undefined && (
         <>
           {pace} <b>{formatDuration(p50)}</b>
+          {overview.stepsTakenBy === 'devices' ? ' on the GPUs' : ''}
           {isZoomed ? ' here' : ''}.{' '}
         </>
       )}

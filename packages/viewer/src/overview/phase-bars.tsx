@@ -25,6 +25,10 @@ export const shownFirst = 8;
 const shownMore = 32;
 const nameCharsMax = 40;
 
+/** Phases are parts of the host's step, also where steps are the devices'. */
+export const phasesTitle = ({ stepsTakenBy }: Pick<Overview, 'stepsTakenBy'>): string =>
+  stepsTakenBy === 'devices' ? "What a host's step is made of" : 'What a step is made of';
+
 export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
   const [shown, setShown] = useState(shownFirst);
   const { phases } = overview;

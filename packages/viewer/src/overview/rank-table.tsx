@@ -127,6 +127,16 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
     time('p50', 'p50', 'Half of the steps are shorter', ({ of }) => of.p50 ?? Number.NaN),
     time('p95', 'p95', '95 of 100 steps are shorter', ({ of }) => of.p95 ?? Number.NaN),
     time('longest', 'Longest', 'The longest step', ({ of }) => of.longest),
+    ...(ranks.some(({ hostMean }) => hostMean !== undefined)
+      ? [
+          time(
+            'hostMean',
+            "Host's mean",
+            "Mean length of the host's step, which runs ahead of its GPUs",
+            ({ of }) => of.hostMean ?? Number.NaN,
+          ),
+        ]
+      : []),
     {
       key: 'bound',
       title: 'Clock',

@@ -10,7 +10,7 @@ import { FindingsList } from '../overview/findings-list.tsx';
 import { GpuBars } from '../overview/gpu-bars.tsx';
 import type { HeatMeasure } from '../overview/heat-cells.ts';
 import { OrderedHeat, type RankOrder, StepTimes, Summary } from '../overview/overview-view.tsx';
-import { PhaseBars } from '../overview/phase-bars.tsx';
+import { PhaseBars, phasesTitle } from '../overview/phase-bars.tsx';
 import { RankTable } from '../overview/rank-table.tsx';
 import { wholeWaiting } from '../overview/slow-ranks.ts';
 import { WaitingList } from '../overview/waiting-list.tsx';
@@ -53,7 +53,7 @@ export function ReportView({ report }: { readonly report: ReportPage }): JSX.Ele
           </Card>
         )}
         {hasSteps && (
-          <Card title="What a step is made of" aside="mean per rank, slowest on top">
+          <Card title={phasesTitle(overview)} aside="mean per rank, slowest on top">
             <PhaseBars overview={overview} onPick={undefined} />
           </Card>
         )}
