@@ -33,7 +33,7 @@ describe('ranktrace check of GPU jobs whose hosts run ahead', () => {
   function job(name: string, seed: number, times: number, options: Partial<GpuJobOptions> = {}): string {
     const path = join(directory, name);
     mkdirSync(path, { recursive: true });
-    const faults = [{ kind: 'slow_kernels', amount: times } as const, ...(options.faults ?? [])];
+    const faults = [...(options.faults ?? []), { kind: 'slow_kernels', amount: times } as const];
     const { files } = gpuJob({ seed, ranks: 3, steps: 12, spread: 0.01, synchronizes: 'last', ...options, faults });
     for (const file of files) writeFileSync(join(path, file.name), file.text);
     return path;
@@ -56,6 +56,38 @@ describe('ranktrace check of GPU jobs whose hosts run ahead', () => {
     expect((await runLine(['check', job('gpu-sync', 5, 20, { synchronizes: 'each' }), '--baseline', before])).code).toBe(0);
     const diff = await runLine(['diff', before, hidden, '--json']);
     expect([diff.code, JSON.parse(diff.stdout)]).toMatchObject([0, { verdict: 'unchanged', stepsTakenBy: 'devices' }]);
+  });
+
+  it.each([
+    ['kernels of all ranks', [{ kind: 'slow_kernels', amount: 26 }], { kind: 'cluster_wide', ranks: [], phase: 'GPU compute' }],
+    ['kernels of one rank', [{ kind: 'slow_kernels', rank: 1, amount: 26 }], { kind: 'straggler', ranks: [1], phase: 'GPU compute' }],
+    [
+      'hosts, for which GPUs now wait',
+      [{ kind: 'late_data', amount: 30e6 }],
+      { kind: 'host_bound', ranks: [], phase: 'GPU idle, host late' },
+    ],
+    [
+      'the host of one rank',
+      [{ kind: 'late_data', rank: 2, amount: 30e6 }],
+      { kind: 'straggler', ranks: [2], phase: 'GPU idle, host late' },
+    ],
+    ['communication', [{ kind: 'slow_transfers', amount: 100 }], { kind: 'communication_bound', ranks: [] }],
+  ] as const)('names the cause of slower %s, also from a saved baseline', async (name, faults, cause) => {
+    const [before, after] = [job(`cause-${name}`, 1, 20), job(`caused-${name}`, 2, 20, { faults })];
+    const file = join(directory, 'cause.json');
+    await runLine(['check', before, '--save', file]);
+    const checked = await Promise.all([before, file].map((baseline) => runLine(['check', after, '--baseline', baseline, '--json'])));
+    const [data, saved] = checked.map(({ stdout }) => JSON.parse(stdout));
+    expect(saved).toEqual(data);
+    expect(data).toMatchObject({ verdict: 'slower', stepsTakenBy: 'devices', cause });
+    const own = data.checked.stepNs - data.baseline.stepNs;
+    expect(data.cause.changeNs / own).toBeGreaterThan(0.8);
+    expect(data.cause.changeNs / own).toBeLessThan(1.2);
+    const kernels: readonly { readonly kernel: string; readonly beforeNs: number; readonly afterNs: number }[] = data.kernels;
+    const gemm = kernels.find(({ kernel }) => kernel.includes('gemm_bf16bf16_nt'));
+    const times = (gemm?.afterNs ?? 0) / (gemm?.beforeNs ?? 1);
+    const planted = name === 'kernels of all ranks' ? 1.3 : name === 'kernels of one rank' ? 1.1 : 1;
+    expect(times / planted).toBeCloseTo(1, 1);
   });
 
   it('keeps both lengths in a saved baseline, and compares hosts with one that has not both', async () => {

@@ -8,7 +8,7 @@
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
 import { isWaitingRole } from './phase-role.ts';
-import type { Overview, OverviewRank } from './view-messages.ts';
+import type { Overview, OverviewRank } from './view-overview.ts';
 
 /** The time of a step outside all its named phases: the last of `Overview.phases`. Its content is unknown. */
 export const otherPhase = 'other';

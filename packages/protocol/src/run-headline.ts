@@ -7,7 +7,7 @@
 //   cause       another verdict about the steps: data, network, hosts, communication, imbalance
 //   balanced    none of these
 
-import type { ViewFinding } from './view-messages.ts';
+import type { ViewFinding } from './view-overview.ts';
 
 export type RunState = 'dead' | 'hung' | 'straggler' | 'regression' | 'cause' | 'balanced';
 

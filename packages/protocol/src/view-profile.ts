@@ -4,7 +4,8 @@
 //
 // Invariant: a table holds its lines with most time, and `rest` sums up the others, so that a table adds up to everything.
 
-import type { HeatCells, Overview, RunModel } from './view-messages.ts';
+import type { RunModel } from './view-messages.ts';
+import type { HeatCells, Overview } from './view-overview.ts';
 
 /** The longest event behind a line: the place that its link shows. */
 export interface ProfilePlace {

@@ -7,11 +7,13 @@ import type { BlameChange } from '@ranktrace/trace/blame';
 import { decidingText, longLine, provableLine, verdictLine, verdictNames } from '@ranktrace/trace/compare';
 import { addedBy, type SeriesLevel } from '@ranktrace/trace/detect';
 import type { CheckFormat } from '../options/option-choices.ts';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
-import { type CheckResult, phasesOf } from './check-result.ts';
+import { formatCount, formatNanos, formatTable, nameInLine } from '../terminal/format.ts';
+import { type CheckResult, kernelsOf, phasesOf, type TimeChange } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
 
 const phasesShown = 12;
+const kernelsShown = 6;
+const kernelChars = 60;
 
 /** `result` in one of the formats, with a final line end. */
 export function formatCheck(result: CheckResult, format: CheckFormat): string {
@@ -39,10 +41,7 @@ const endLines = ({ baseline, checked }: CheckResult): string[] =>
   });
 
 const levelHead = ['', 'run', 'ranks', 'steps', 'compared', 'step', 'noise'];
-const phaseHead = ({ stepsTakenBy }: CheckResult): string[] => [
-  `phase${stepsTakenBy === 'devices' ? ' of the host' : ''}, mean per step`,
-  ...['baseline', 'checked', 'difference'],
-];
+const changeHead = (what: string): string[] => [`${what}, mean per step`, 'baseline', 'checked', 'difference'];
 const rightOf = (head: readonly string[], left: number): boolean[] => head.map((_, column) => column >= left);
 
 function levelRows({ baseline, checked }: CheckResult): string[][] {
@@ -52,19 +51,28 @@ function levelRows({ baseline, checked }: CheckResult): string[][] {
   return [row('baseline', baseline), row('checked', checked)];
 }
 
-function phaseRows(result: CheckResult): string[][] {
-  const difference = (ns: number): string => `${ns < 0 ? '−' : '+'}${formatNanos(Math.abs(ns))}`;
-  return phasesOf(result)
-    .slice(0, phasesShown)
-    .map(({ phase, before, after }) => [phase, formatNanos(before), formatNanos(after), difference(after - before)]);
+const difference = (ns: number): string => `${ns < 0 ? '−' : '+'}${formatNanos(Math.abs(ns))}`;
+const changeRow = ({ name, before, after }: TimeChange): string[] => [
+  ...[name, formatNanos(before), formatNanos(after), difference(after - before)],
+];
+
+/** Each with its head; only those with rows. */
+function changeTables(result: CheckResult): readonly (readonly string[][])[] {
+  const phases = phasesOf(result).slice(0, phasesShown).map(changeRow);
+  const kernels = kernelsOf(result)
+    .slice(0, kernelsShown)
+    .map((change) => changeRow({ ...change, name: nameInLine(change.name, kernelChars) }));
+  return [
+    [changeHead(`phase${result.stepsTakenBy === 'devices' ? ' of the host' : ''}`), ...phases],
+    [changeHead('GPU kernel (a collective with its waits)'), ...kernels],
+  ].filter(({ length }) => length > 1);
 }
 
 function asText(result: CheckResult): string {
   const { cause } = result;
   const blocks = [formatTable([levelHead, ...levelRows(result)], rightOf(levelHead, 2)), verdictLines(result).join('\n')];
   if (cause !== undefined) blocks.push([`cause: ${cause.kind}`, ...cause.evidence.map((text) => `  ${printable(text)}`)].join('\n'));
-  const phases = phaseRows(result);
-  if (phases.length > 0) blocks.push(formatTable([phaseHead(result), ...phases], rightOf(phaseHead(result), 1)));
+  for (const rows of changeTables(result)) blocks.push(formatTable(rows, rightOf(rows[0] ?? [], 1)));
   return blocks.join('\n\n');
 }
 
@@ -88,8 +96,7 @@ function asMarkdown(result: CheckResult): string {
     table(levelHead, 2, levelRows(result)),
   ];
   if (cause !== undefined) blocks.push([`Cause: ${cause.kind}`, '', ...cause.evidence.map((text) => `- ${markdownText(text)}`)].join('\n'));
-  const phases = phaseRows(result);
-  if (phases.length > 0) blocks.push(table(phaseHead(result), 1, phases));
+  for (const [head = [], ...rows] of changeTables(result)) blocks.push(table(head, 1, rows));
   return `${blocks.join('\n\n')}\n`;
 }
 
@@ -141,12 +148,14 @@ function asData(result: CheckResult): unknown {
     const longSteps = long && { count: long.count, added: addedBy(long) };
     return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise, longSteps, ...(badEnds.length > 0 && { badEnds }) };
   };
+  const kernels = kernelsOf(result);
   return {
     ...{ verdict, failOn, stepsTakenBy, basis, change, confidence, isCertain, provable, allSteps: ofAll },
     baseline: side(baseline),
     checked: side(checked),
     ...(cause === undefined ? {} : { cause: causeData(cause) }),
-    phases: phasesOf(result).map(({ phase, before, after }) => ({ phase, beforeNs: before, afterNs: after })),
+    phases: phasesOf(result).map(({ name, before, after }) => ({ phase: name, beforeNs: before, afterNs: after })),
+    ...(kernels.length > 0 && { kernels: kernels.map(({ name, before, after }) => ({ kernel: name, beforeNs: before, afterNs: after })) }),
   };
 }
 

@@ -10,6 +10,7 @@ import { OpenWorkSink, type RunSummary } from '@ranktrace/trace';
 import { type BlameLevels, levelsOf, StepBlameSink } from '@ranktrace/trace/blame';
 import { stepLevelOf, stepTimesOf } from '@ranktrace/trace/compare';
 import { type SeriesLevel, seriesStepsMin } from '@ranktrace/trace/detect';
+import { type DeviceLevels, GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { z } from 'zod';
 import { beginningOf } from '../inputs/file-beginning.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
@@ -30,6 +31,8 @@ export interface RecordedSteps {
   readonly phases: ReadonlyMap<string, number>;
   /** From the last steps: the data to find the cause of a difference; undefined where no step was reported by all ranks. */
   readonly blame: BlameLevels | undefined;
+  /** The same of steps on the devices; undefined where not every rank has device work. */
+  readonly devices?: DeviceLevels | undefined;
   /** How the run did not end well (`badEnds`); none for a run that did, and for a saved baseline. */
   readonly badEnds: readonly string[];
 }
@@ -44,7 +47,9 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   using opened = await openRun(paths, options);
   const blame = new StepBlameSink();
   const openWork = new OpenWorkSink();
-  const report = await mergeAndReport(opened.input, undefined, [blame, openWork], signal);
+  const gpus = new GpuSink();
+  const deviceBlame = new GpuBlameSink(gpus);
+  const report = await mergeAndReport(opened.input, undefined, [blame, openWork, gpus, deviceBlame], signal);
   const { header, summary } = report;
   const level = stepLevelOf(summary);
   if (level === undefined) {
@@ -62,6 +67,7 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
     hostLevel: hosts && stepLevelOf(hosts),
     phases: meanPhases(summary),
     blame: levelsOf(blame.window),
+    devices: deviceBlame.levels,
   };
   return { run, ...steps, badEnds: badEnds(report, openWork.summary) };
 }
@@ -115,6 +121,7 @@ const levelSchema = z.object({
     .refine((long) => long.count <= long.steps, { message: 'must not count more than steps' })
     .optional(),
 });
+const devicesSchema = z.object({ blame: blameSchema, kernelsNs: z.record(name, length.nonnegative()), kernelsLeftOut: count });
 const fileSchema = z.object({
   format: z.literal(format),
   version: z.literal(version),
@@ -126,6 +133,7 @@ const fileSchema = z.object({
   hostLevel: levelSchema.optional(),
   phasesNs: z.record(name, length.nonnegative()),
   blame: blameSchema.optional(),
+  devices: devicesSchema.optional(),
 });
 
 /** Whether `saveSteps` wrote the file at `path`, judged by its beginning; other programs may have written it anew, with spaces. */
@@ -133,23 +141,43 @@ export const isSavedSteps = (path: string): boolean =>
   new RegExp(`"format"\\s*:\\s*"${format}"`).test(new TextDecoder().decode(beginningOf(path).subarray(0, 256)));
 
 /** Writes `recorded` to `path`; returns its size in bytes. */
-export function saveSteps(path: string, { phases, blame, badEnds: _, ...recorded }: RecordedSteps): number {
+export function saveSteps(path: string, { phases, blame, devices, badEnds: _, ...recorded }: RecordedSteps): number {
   const saved: z.input<typeof fileSchema> = {
     ...{ format, version, ...recorded },
     phasesNs: Object.fromEntries(phases),
-    ...(blame === undefined ? {} : { blame: { ...blame, ...asArrays(blame) } }),
+    ...(blame && { blame: savedLevels(blame) }),
+    ...(devices && { devices: savedDevices(devices) }),
   };
   const text = `${JSON.stringify(saved)}\n`;
   writeFileSync(path, text);
   return Buffer.byteLength(text);
 }
 
-const asArrays = ({ phases, ranks, frontier, transfers, alignment: { bound, unaligned } }: BlameLevels) => ({
+/** Roles are not saved: those of the checked run count. */
+const savedLevels = ({ roles: _, phases, ranks, frontier, transfers, alignment: { bound, unaligned }, ...rest }: BlameLevels) => ({
+  ...rest,
   phases: [...phases],
   ranks: ranks.map((rank) => ({ ...rank, own: [...rank.own] })),
   frontier: [...frontier],
   transfers: [...transfers],
   alignment: { bound, unaligned: [...unaligned] },
+});
+
+const readLevels = ({ transfers, alignment: { bound, unaligned }, ...rest }: z.output<typeof blameSchema>): BlameLevels => ({
+  ...rest,
+  transfers: new Map(transfers),
+  alignment: { bound, unaligned },
+  uncertainty: rest.uncertainty,
+});
+
+const savedDevices = ({ blame, kernels, kernelsLeftOut }: DeviceLevels) => ({
+  blame: savedLevels(blame),
+  ...{ kernelsNs: Object.fromEntries(kernels), kernelsLeftOut },
+});
+
+const readDevices = ({ blame, kernelsNs, kernelsLeftOut }: z.output<typeof devicesSchema>): DeviceLevels => ({
+  blame: readLevels(blame),
+  ...{ kernels: new Map(Object.entries(kernelsNs)), kernelsLeftOut },
 });
 
 /** Reads a file of `saveSteps`. Throws CliError `bad_input` with the first error. */
@@ -174,12 +202,12 @@ export function readSavedSteps(path: string): RecordedSteps {
     const [issue] = parsed.error.issues;
     throw new CliError('bad_input', `Cannot read the baseline "${path}": ${issue?.path.join('.')}: ${issue?.message}`);
   }
-  const { phasesNs, blame, run, ranks, steps, level, takenBy, hostLevel } = parsed.data;
-  const levels = blame && {
-    ...blame,
-    transfers: new Map(blame.transfers),
-    alignment: { bound: blame.alignment.bound, unaligned: blame.alignment.unaligned },
-    uncertainty: blame.uncertainty,
+  const { phasesNs, blame, devices, run, ranks, steps, level, takenBy, hostLevel } = parsed.data;
+  return {
+    ...{ run, ranks, steps, level, takenBy, hostLevel },
+    phases: new Map(Object.entries(phasesNs)),
+    blame: blame && readLevels(blame),
+    devices: devices && readDevices(devices),
+    badEnds: [],
   };
-  return { run, ranks, steps, level, takenBy, hostLevel, phases: new Map(Object.entries(phasesNs)), blame: levels, badEnds: [] };
 }

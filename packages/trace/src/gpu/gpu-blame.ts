@@ -8,7 +8,15 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
-import { type BlameLevels, baselineSteps, blameOf, changeStepsMin, levelsOf, warmUpSteps } from '../blame/blame-change.ts';
+import {
+  type BlameChange,
+  type BlameLevels,
+  baselineSteps,
+  blameOf,
+  changeStepsMin,
+  levelsOf,
+  warmUpSteps,
+} from '../blame/blame-change.ts';
 import { blameLimits } from '../blame/blame-limits.ts';
 import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
@@ -31,6 +39,7 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
 import { withHostPaces } from './host-paced.ts';
+import { kernelsPerStep } from './kernel-sums.ts';
 import type { RankRecord } from './record-work.ts';
 import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
 import { afterFirst } from './step-paces.ts';
@@ -45,6 +54,21 @@ const waitedShareMin = 0.6;
 /** … and chance makes a rank lead so often in at most this share of jobs, or its excess is so many deviations of the others from each other. */
 const leaderChanceMax = 0.02;
 const leaderSpreadsMin = 3;
+
+/** Steps on the devices in a few numbers. */
+export interface DeviceLevels {
+  readonly blame: BlameLevels;
+  /** Mean time of each kernel per step and rank, ns; the longest ones. */
+  readonly kernels: ReadonlyMap<string, number>;
+  /** Names beyond those. */
+  readonly kernelsLeftOut: number;
+}
+
+/** Explains the change of steps on the devices. */
+export function changeOnDevices(before: BlameLevels, now: BlameLevels): BlameChange {
+  const change = blameOf(before, now);
+  return { ...change, kind: onDevices(change.kind) };
+}
 
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
 export class GpuBlameSink implements TraceSink {
@@ -102,10 +126,37 @@ export class GpuBlameSink implements TraceSink {
   /** The same; yields as often as it can. */
   *judging(): Generator<void, RunBlame | undefined> {
     const summary = yield* this.#gpus.summing();
+    const judged: RunBlame[] = [];
+    for (const [attempt, together] of this.#attempts) {
+      const ranks = summary.ranks.filter((rank) => rank.attempt === attempt);
+      judged.push(...(yield* this.#judging(together, { ...summary, ranks })));
+    }
+    return judged.length === 0 ? undefined : joinedBlame(judged);
+  }
+
+  /**
+   * The last steps on the devices, to be compared with those of another run by `changeOnDevices`; after the merge's end. Undefined where not every rank with steps
+   * has device work, or no step was recorded of all of them.
+   */
+  get levels(): DeviceLevels | undefined {
+    const [, together = []] = this.#attempts.at(-1) ?? [];
+    const lap = lapsOf(together.map((record) => this.#rankOf(record))).at(-1);
+    if (lap === undefined) return undefined;
+    const steps = new DeviceSteps(lap, this.#parts.groups);
+    const from = Math.max(Math.min(warmUpSteps, steps.count >> 1), steps.count - baselineSteps);
+    const blame = levelsOf(finish(steps.window(from, steps.count)));
+    const works = together.map(({ work }) => work);
+    const all = kernelsPerStep(works);
+    const kernels = new Map([...all].sort(([, a], [, b]) => b - a).slice(0, limits.comparedKernelsMax));
+    return blame && { blame, kernels, kernelsLeftOut: all.size - kernels.size };
+  }
+
+  /** Attempts in order, of those with the most ranks; none where a rank with steps has no device work. */
+  get #attempts(): readonly (readonly [number, readonly RankRecord[]])[] {
     // A rank that only waits for its device has no device work.
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
     const seen = new Set(recorded.map(({ process }) => process.rank));
-    if (recorded.length === 0 || this.#header?.processes.some(({ rank }) => !seen.has(rank))) return undefined;
+    if (recorded.length === 0 || this.#header?.processes.some(({ rank }) => !seen.has(rank))) return [];
     const attempts = new Map<number, RankRecord[]>();
     for (const record of recorded) {
       const attempt = this.#gpus.attemptOf(record.process);
@@ -113,14 +164,12 @@ export class GpuBlameSink implements TraceSink {
       if (together === undefined) attempts.set(attempt, [record]);
       else together.push(record);
     }
-    const inTime = [...attempts].sort(([a], [b]) => a - b);
-    const most = Math.max(...inTime.map(([, together]) => together.length));
-    const judged: RunBlame[] = [];
-    for (const [attempt, together] of inTime) {
-      const ranks = summary.ranks.filter((rank) => rank.attempt === attempt);
-      if (together.length === most) judged.push(...(yield* this.#judging(together, { ...summary, ranks })));
-    }
-    return judged.length === 0 ? undefined : joinedBlame(judged);
+    const most = Math.max(...[...attempts.values()].map(({ length }) => length));
+    return [...attempts].filter(([, { length }]) => length === most).sort(([a], [b]) => a - b);
+  }
+
+  #rankOf({ process, members, work }: RankRecord): DeviceRank {
+    return { process, work, windows: work.windows, collectives: this.#collectivesOf(members) };
   }
 
   /** Length of the judged steps on the devices, by number; the longest of those that have one number. */
@@ -137,9 +186,7 @@ export class GpuBlameSink implements TraceSink {
 
   /** Ranks that ran together: a blame of each lap of their steps. */
   *#judging(together: readonly RankRecord[], summary: GpuSummary): Generator<void, RunBlame[]> {
-    const known = together.map(({ process, members, work }): DeviceRank => {
-      return { process, work, windows: work.windows, collectives: this.#collectivesOf(members) };
-    });
+    const known = together.map((record) => this.#rankOf(record));
     const hasSteps = known.some(({ windows }) => windows.length > 0);
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
@@ -326,7 +373,7 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary, transfers: Transfers): B
   const findings = blame.findings.map((finding): BlameFinding => {
     const about = finding.ranks.length === 0 ? ranks : ranks.filter(({ rank }) => finding.ranks.includes(rank));
     const isHost = finding.phase === hostLatePhase;
-    const kind = finding.kind === 'data_loading' ? 'host_bound' : finding.kind === 'network' ? 'communication_bound' : finding.kind;
+    const kind = onDevices(finding.kind);
     const evidence =
       kind === 'host_bound'
         ? hostEvidence(about)
@@ -339,10 +386,12 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary, transfers: Transfers): B
               : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
     return { ...finding, ...(isHost && { hostIn: mostlyIn(about) }), kind, evidence };
   });
-  const verdict: Verdict =
-    blame.verdict === 'data_loading' ? 'host_bound' : blame.verdict === 'network' ? 'communication_bound' : blame.verdict;
-  return { ...blame, verdict, findings };
+  return { ...blame, verdict: onDevices(blame.verdict), findings };
 }
+
+/** What is data to ranks is their host to devices, and the network their communication. */
+const onDevices = <Kind extends Verdict>(kind: Kind): Kind =>
+  (kind === 'data_loading' ? 'host_bound' : kind === 'network' ? 'communication_bound' : kind) as Kind;
 
 /** All of one rank's recording as one window. */
 function wholeWindow(ranks: readonly DeviceRank[]): RepeatingWindows | undefined {

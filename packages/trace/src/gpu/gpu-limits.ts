@@ -23,6 +23,8 @@ export const gpuLimits = {
   gpuStepsMax: 65_536,
   /** Lines of one table in the summary of a rank: the ones with most time; the rest is summed up on one line. */
   gpuLinesMax: 64,
+  /** Names in the kernel times of a run that `check` keeps for a comparison: the ones with most time; the rest is counted. */
+  comparedKernelsMax: 256,
   /** Host spans and work of all ranks with a path across ranks; with more, each rank has its own path alone. */
   gpuPathEventsMax: 4_000_000,
   /** Names on one critical path in the summary: the ones with most time on it. */

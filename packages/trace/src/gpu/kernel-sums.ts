@@ -148,7 +148,7 @@ export function kernelTables(work: RankWork): KernelTables {
   const [ops, modules, phases] = [new Sums(), new Sums(), new Sums()];
   let [count, total, tensorCores, tensorCoreOps] = [0, 0, 0, 0];
   for (let row = 0; row < length; row++) {
-    if (columns.kind[row] !== kindOf.kernel || columns.class[row] === classOf.memory || columns.class[row] === classOf.other) continue;
+    if (!isCounted(columns, row)) continue;
     const name = columns.name[row] as number;
     const start = columns.start[row] as number;
     const time = (columns.end[row] as number) - start;
@@ -175,6 +175,27 @@ export function kernelTables(work: RankWork): KernelTables {
     byModule: launchers(modules),
     byPhase: launchers(phases),
   };
+}
+
+const isCounted = ({ kind, class: of }: RankWork['work']['columns'], row: number): boolean =>
+  kind[row] === kindOf.kernel && of[row] !== classOf.memory && of[row] !== classOf.other;
+
+/** Mean time of each kernel that steps launched, per step and rank, ns. */
+export function kernelsPerStep(works: readonly RankWork[]): ReadonlyMap<string, number> {
+  const totals = new Map<string, number>();
+  let steps = 0;
+  for (const { work, links, names, steps: own } of works) {
+    steps += own.length;
+    const byName = new Map<number, number>();
+    const { name, start, end } = work.columns;
+    for (let row = 0; row < work.length; row++) {
+      if ((links.step[row] as number) < 0 || !isCounted(work.columns, row)) continue;
+      const [key, time] = [name[row] as number, (end[row] as number) - (start[row] as number)];
+      byName.set(key, (byName.get(key) ?? 0) + time);
+    }
+    for (const [key, time] of byName) totals.set(names.text(key), (totals.get(names.text(key)) ?? 0) + time);
+  }
+  return new Map([...totals].map(([name, total]) => [name, total / Math.max(1, steps)]));
 }
 
 /** Name of the span that a link of the call leads to, 0 for none. */
