@@ -7,6 +7,13 @@
 // A kernel that waits for others does no work: so the path leads through the rank that came last, and further back to what made it late. It is
 // followed backward from the step's last moment: at each place the way comes from whatever held it back last.
 //
+// Where hosts run ahead of their devices, steps overlap, and the end of one says little of what holds the steps up:
+//
+//   host     step 4 ███████████│ step 5 ███████████│ …          the path: host, host, and devices only at its end
+//   device          ░░░ 4 ░░░░░       ░░░ 5 ░░░░░
+//
+// The graph is then of several steps, and the path's step is its first stretch of the length of a step.
+//
 // Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
 
 import { pairOf } from '@ranktrace/protocol';
@@ -14,10 +21,10 @@ import { countBelow } from '../model/count-below.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
-import { edgeKindNumber, noBounds, type PathBound, type PathEdge, type PathSpan, pathBounds } from './path-edges.ts';
+import { edgeKindNumber, noBounds, overlappingSteps, type PathBound, type PathEdge, type PathSpan, pathBounds } from './path-edges.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
-import { type PathPlaces, type PathWorth, pathWorth } from './path-worth.ts';
+import { type PathPlaces, type PathWorth, pathWorth, weightOnPath } from './path-worth.ts';
 import { nodesOf, RankPath } from './rank-path.ts';
 import { afterFirst } from './step-paces.ts';
 import type { WorkNames } from './work-names.ts';
@@ -63,7 +70,7 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
   const median = ranks.length === 0 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
   if (median === undefined) return undefined;
-  const { step, mean } = median;
+  const { step, length, mean, isOverlapping } = median;
   const matched = matchedParts(ranks);
   const graph = new PathGraph(ranks.reduce((sum, { work }) => sum + nodesOf(work), 0));
   const lastIn = ranks.map(({ work }) => new Float64Array(work.work.length).fill(Number.NaN));
@@ -77,8 +84,12 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   const bases: number[] = [];
   const paths: RankPath[] = [];
   for (const [rank, { work }] of ranks.entries()) {
-    const { start, end } = work.steps.find(({ number }) => number === step) as WorkStep;
-    const path = new RankPath(graph, work, start, end, { base, lastIn: lastIn[rank] as Float64Array, isComplete: true });
+    const at = work.steps.findIndex(({ number }) => number === step);
+    const last = isOverlapping ? at + overlappingSteps - 1 : at;
+    const { start } = work.steps[at] as WorkStep;
+    const { end } = work.steps[last] as WorkStep;
+    const several = isOverlapping ? { firstStep: at } : {};
+    const path = new RankPath(graph, work, start, end, { base, lastIn: lastIn[rank] as Float64Array, isComplete: true, ...several });
     bases.push(base);
     base += nodesOf(work);
     paths.push(path);
@@ -96,7 +107,9 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
   }
   if (graph.edges === 0) return undefined;
   const places = placesOf(graph, paths, bases);
-  const path = graph.lastArrivals(places.times, places.isEnd);
+  const whole = graph.lastArrivals(places.times, places.isEnd);
+  if (isOverlapping) places.until = (places.times[graph.fromOf(whole[0] ?? 0)] as number) + length;
+  const path = whole.filter((edge) => (places.times[graph.fromOf(edge)] as number) < places.until);
   const sums = new PathSums(graph, places, paths, ranks);
   for (const edge of path) sums.add(edge);
   const drawn = sums.drawn(step);
@@ -107,7 +120,7 @@ export function* clusterPath(ranks: readonly RankOfPath[]): Generator<void, Draw
 }
 
 /** `bases`: the first node of each rank. */
-function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces {
+function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly number[]): PathPlaces & { until: number } {
   const { nodes } = graph;
   const places = {
     ranks: new Uint32Array(nodes),
@@ -128,9 +141,9 @@ function placesOf(graph: PathGraph, paths: readonly RankPath[], bases: readonly 
     places.ranks[place] = rank;
     places.times[place] = path.timeOf(node);
     if (path.isWork(node)) places.isWork[place] = 1;
-    if (path.isEnd(node)) places.isEnd[place] = 1;
+    places.isEnd[place] = path.endingWith(node);
   }
-  return places;
+  return { ...places, until: Number.POSITIVE_INFINITY };
 }
 
 /** Sums and pieces of a path's edges. Each edge is a call, which is compiled once; a long loop would be compiled anew for every path. */
@@ -160,13 +173,14 @@ class PathSums {
     const { rank, work } = this.#ranks[at] as RankOfPath;
     const path = this.#paths[at] as RankPath;
     const part = path.edgeOf(edge);
-    const [start, end] = [times[from] as number, times[until] as number];
+    const weight = weightOnPath(this.#graph, this.#places, edge);
+    const [start, end] = [times[from] as number, Math.min(times[until] as number, this.#places.until)];
     const span = at === ranks[until] ? path.spanOf(edge) : { isWork: true, row: -1, name: part.name, start, end };
     const phase = part.bound === 'cpu' ? path.phaseOf(edge) : undefined;
     const name = phase === undefined ? nameOf(part, span, path.isLast(edge), work.names) : work.names.text(phase.name);
     const about = { rank, bound: part.bound, name, start, end, row: part.bound === 'cpu' ? span.row : -1 };
     this.#pieces.push({ ...about, span: phase === undefined ? span : { isWork: false, start: phase.start, end: phase.end } });
-    this.#sum(rank, phase === undefined ? part : { ...part, name: phase.name }, work.names);
+    this.#sum(rank, { ...part, weight, name: phase?.name ?? part.name }, work.names);
   }
 
   drawn(step: number): Omit<DrawnPath, 'worth'> {
@@ -208,29 +222,64 @@ function nameOf({ bound }: PathEdge, span: PathSpan, isLast: boolean, names: Wor
   return isLast ? `after ${text}` : `before ${text}`;
 }
 
-/** The step of median length on the devices, as its slowest rank takes it, of those that all ranks have; and the mean of the ones after the first, ns. */
-function medianStep(ranks: readonly RankOfPath[]): { readonly step: number; readonly mean: number } | undefined {
-  const longest = new Map<number, { length: number; ranks: number }>();
+interface MedianStep {
+  readonly step: number;
+  /** ns. */
+  readonly length: number;
+  /** Mean length of the steps after the first, ns. */
+  readonly mean: number;
+  /** Whether devices go on with a step after its host: then the next steps are on all ranks, too. */
+  readonly isOverlapping: boolean;
+}
+
+const nextNumbers = Array.from({ length: overlappingSteps - 1 }, (_, at) => at + 1);
+
+/** A step as its slowest rank takes it, on its devices. */
+interface LongestStep {
+  length: number;
+  /** Ranks that have it. */
+  ranks: number;
+  /** Of them, those on which the other steps of a graph follow. */
+  followed: number;
+  goesOn: boolean;
+}
+
+/** The step of median length of those that all ranks have; of overlapping ones, the first of as many as a graph has. */
+function medianStep(ranks: readonly RankOfPath[]): MedianStep | undefined {
+  const longest = new Map<number, LongestStep>();
   for (const { work } of ranks) {
     const numbers = new Set<number>();
+    const { steps, windows, busyBefore } = work;
     // The first step of a part waits for work that is not there: its path would be longer than the step.
-    const [first] = work.steps;
-    const uncut = first !== undefined && work.busyBefore > first.start ? work.windows.slice(1) : work.windows;
-    for (const { number, start, end } of uncut) {
+    const [first] = steps;
+    for (let at = first !== undefined && busyBefore > first.start ? 1 : 0; at < windows.length; at++) {
+      const { number, start, end } = windows[at] as WorkStep;
       // A program that counts from 0 again has several steps of one number: the first one is taken.
       if (numbers.has(number)) continue;
       numbers.add(number);
-      const step = longest.get(number) ?? { length: 0, ranks: 0 };
+      const step = longest.get(number) ?? { length: 0, ranks: 0, followed: 0, goesOn: false };
       longest.set(number, step);
       step.length = Math.max(step.length, end - start);
       step.ranks++;
+      if (nextNumbers.every((next) => windows[at + next]?.number === number + next)) step.followed++;
+      if (end > (steps[at] as WorkStep).end) step.goesOn = true;
     }
   }
-  const common = [...longest].filter(([, step]) => step.ranks === ranks.length).map(([number, { length }]) => ({ number, length }));
-  const later = afterFirst(common.toSorted((a, b) => a.number - b.number));
-  const median = common.sort((a, b) => a.length - b.length)[(common.length - 1) >> 1];
-  if (median === undefined) return undefined;
-  return { step: median.number, mean: later.reduce((sum, { length }) => sum + length, 0) / later.length };
+  const common = [...longest].filter(([, step]) => step.ranks === ranks.length).map(([number, step]) => ({ number, ...step }));
+  const inOrder = common.toSorted((a, b) => a.number - b.number);
+  const later = afterFirst(inOrder);
+  const mean = later.reduce((sum, { length }) => sum + length, 0) / later.length;
+  const meanFrom = (step: number): number => {
+    const lengths = [0, ...nextNumbers].map((next) => longest.get(step + next)?.length ?? 0);
+    return lengths.reduce((sum, length) => sum + length, 0) / lengths.length;
+  };
+  const followed = inOrder.filter((step) => step.followed === ranks.length);
+  // The first step of a recording is none of the usual ones.
+  const starts = afterFirst(followed).map(({ number }) => ({ number, length: meanFrom(number) }));
+  const isOverlapping = starts.length > 0 && 2 * common.filter(({ goesOn }) => goesOn).length > common.length;
+  const of = (isOverlapping ? starts : common).sort((a, b) => a.length - b.length);
+  const median = of[(of.length - 1) >> 1];
+  return median && { step: median.number, length: median.length, mean, isOverlapping };
 }
 
 /** Collectives with parts of two ranks or more, and sends with their receives, which are numbered by pair. */

@@ -3,6 +3,7 @@
 // Ties are resolved as networkx's dag_longest_path resolves them: by the order in which edges and nodes were added.
 
 import { ColumnTable } from '../model/column-table.ts';
+import { pathEnd } from './path-edges.ts';
 
 /** Places of an edge's nodes, its kind, and its weight. */
 const pathEdgeColumns = { from: 'u32', to: 'u32', kind: 'u8', weight: 'f64' } as const;
@@ -117,14 +118,14 @@ export class PathGraph {
 
   /**
    * Edges of the path back from the latest node that may end it, in order: at each node the way comes from what held it back, the node before it
-   * with the latest time. By place of the node: its time, and 1 where it may end the path.
+   * with the latest time. By place of the node: its time, and the `pathEnd` that it may be.
    */
   lastArrivals(times: Float64Array, isEnd: Uint8Array): readonly number[] {
     const { from, to } = this.#edges.columns;
     const into = edgesBy(to, this.edges, this.#nodeCount);
     let end = -1;
     for (let node = 0; node < times.length; node++) {
-      if (isEnd[node] === 1 && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
+      if (isEnd[node] === pathEnd.step && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
     }
     const path: number[] = [];
     if (end < 0) return path;

@@ -38,8 +38,10 @@ export interface PathPlaces {
   readonly times: Float64Array;
   /** 1 for the begin or the end of device work. */
   readonly isWork: Uint8Array;
-  /** 1 where the step may end: with such work, or with the host. */
+  /** The `pathEnd` that it may be. */
   readonly isEnd: Uint8Array;
+  /** When the path's step ends: ∞ for one that ends with the graph. */
+  readonly until: number;
 }
 
 export interface WorthOptions {
@@ -82,12 +84,11 @@ class Parts {
 /** The parts with most time on the path, and all of each bound, worth most first. Yields after each pass over the graph. */
 export function* pathWorth(options: WorthOptions): Generator<void, readonly PathWorth[]> {
   const parts = new Parts();
-  const { graph, path } = options;
   const lagged = new PartedGraph(options, parts);
   yield* lagged.filling();
   yield;
   const whatIf = new WhatIf(lagged.graph);
-  const onPath = timesOnPath(graph, path, lagged, parts.all.length);
+  const onPath = timesOnPath(options, lagged, parts.all.length);
   const heaviest = parts.all.flatMap(({ name }, part) => (name !== undefined && (onPath[part] as number) > 0 ? [part] : []));
   heaviest.sort((a, b) => (onPath[b] as number) - (onPath[a] as number));
   const wanted = heaviest
@@ -110,14 +111,18 @@ export function* pathWorth(options: WorthOptions): Generator<void, readonly Path
 }
 
 /** Time on the path by part. */
-function timesOnPath(graph: PathGraph, path: readonly number[], lagged: PartedGraph, parts: number): Float64Array {
+function timesOnPath({ graph, path, places }: WorthOptions, lagged: PartedGraph, parts: number): Float64Array {
   const onPath = new Float64Array(parts);
   for (const edge of path) {
     const part = lagged.partOf(edge);
-    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, graph.weightOf(edge));
+    if (part >= 0) onPath[part] = (onPath[part] as number) + Math.max(0, weightOnPath(graph, places, edge));
   }
   return onPath;
 }
+
+/** An edge's weight, without what lies behind the path's end. */
+export const weightOnPath = (graph: PathGraph, { times, until }: PathPlaces, edge: number): number =>
+  Math.min(graph.weightOf(edge), until - (times[graph.fromOf(edge)] as number));
 
 /** Edges of a graph with room for `edgesMax` of them. */
 class LaggedEdges {

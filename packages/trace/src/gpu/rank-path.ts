@@ -11,7 +11,18 @@ import { gpuLimits as limits } from './gpu-limits.ts';
 import { waitingCall } from './idle-time.ts';
 import { kindOf } from './kernel-class.ts';
 import { type BlockedLaunch, blockedLaunches } from './launch-queue.ts';
-import { boundOfClass, type EdgeKind, edgeKindNumber, edgeKinds, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
+import {
+  boundOfClass,
+  type EdgeKind,
+  edgeKindNumber,
+  edgeKinds,
+  overlappingSteps,
+  type PathBound,
+  type PathEdge,
+  type PathEnd,
+  type PathSpan,
+  pathEnd,
+} from './path-edges.ts';
 import type { PathGraph } from './path-graph.ts';
 import {
   copiesOfCalls,
@@ -47,6 +58,8 @@ export interface RankPathOptions {
    * for the other. Default false.
    */
   readonly isComplete?: boolean;
+  /** Place in `work.steps` of the first of `overlappingSteps`, which the stretch is then: each ends with its work. Default: the stretch is one step. */
+  readonly firstStep?: number | undefined;
 }
 
 /** The edges of one rank. Nodes: 2 × row for the begin, and the next for the end; rows of the host first, then rows of work. */
@@ -67,6 +80,7 @@ export class RankPath {
   readonly #begin: number;
   readonly #end: number;
   readonly #isComplete: boolean;
+  readonly #firstStep: number | undefined;
   readonly #holders: Holders;
   /** By row of a call: the row of the copy that it makes itself, as from memory that is not pinned: it lasts as long. */
   readonly #copiedBy: ReadonlyMap<number, number>;
@@ -78,7 +92,7 @@ export class RankPath {
   readonly #syncs = new Set<number>();
 
   constructor(graph: PathGraph, work: RankWork, from: number, until: number, options: RankPathOptions = {}) {
-    const { base = 0, lastIn, isComplete = false } = options;
+    const { base = 0, lastIn, isComplete = false, firstStep } = options;
     this.#graph = graph;
     this.#work = work;
     this.#hosts = work.host.length;
@@ -94,6 +108,7 @@ export class RankPath {
     this.#inside = this.#clip(from, until);
     this.#pausing = isComplete ? this.#launchingThreads() : new Set();
     this.#isComplete = isComplete;
+    this.#firstStep = firstStep;
     this.#holders = isComplete ? holdersOf(work) : noHolders;
     this.#copiedBy = isComplete ? copiesOfCalls(work, (row) => this.has(row)) : new Map();
     this.#blocked = new Map(isComplete ? blockedLaunches(work).map((launch) => [launch.call, launch]) : []);
@@ -118,9 +133,14 @@ export class RankPath {
     return node - this.#base === 2 * (this.#hosts + this.#works);
   }
 
-  /** Whether the stretch may end with a node of the graph: with device work, or with the host. */
-  isEnd(node: number): boolean {
-    return this.isWork(node) || node - this.#base === 2 * (this.#hosts + this.#works) + 1;
+  /** What may end with a node of the graph: the step, with device work or with the host; of several steps, each with its work. */
+  endingWith(node: number): PathEnd {
+    const isWork = this.isWork(node);
+    if (this.#firstStep === undefined)
+      return isWork || node - this.#base === 2 * (this.#hosts + this.#works) + 1 ? pathEnd.step : pathEnd.none;
+    const step = isWork ? (this.#work.links.step[((node - this.#base) >> 1) - this.#hosts] as number) : -1;
+    if (step === this.#firstStep + overlappingSteps - 1) return pathEnd.step;
+    return step === this.#firstStep ? pathEnd.firstStep : pathEnd.none;
   }
 
   /** Whether the work in `row` is in the graph. */
@@ -143,7 +163,7 @@ export class RankPath {
     for (let row = 0; row < this.#work.work.length; row++) {
       const call = this.#work.callOf(row);
       if (call < 0 || this.#inside[call] !== 1 || !this.has(row) || this.#work.work.columns.kind[row] === kindOf.sync) continue;
-      if (this.#isHeldBefore(row, call)) continue;
+      if (this.#heldUntil(row, call) > Number.NEGATIVE_INFINITY) continue;
       pairs.push([this.#base + 2 * call, this.nodeOf(row)]);
     }
     return pairs;
@@ -282,44 +302,67 @@ export class RankPath {
     }
     const launching = [...threads].filter(([thread]) => this.#pausing.has(thread)).map(([, rows]) => rows);
     const turns = threadTurns(host, launching, this.#begin);
-    let last = -1;
+    let last: readonly number[] = [];
     for (const [thread, rows] of threads) {
-      const end = this.#addThread(rows, this.#pausing.has(thread), turns);
-      if (this.#pausing.has(thread) && end >= 0 && (last < 0 || this.#time(end) > this.#time(last))) last = end;
+      const ends = this.#addThread(rows, this.#pausing.has(thread), turns);
+      if (this.#pausing.has(thread) && this.#timeOfFirst(ends) > this.#timeOfFirst(last)) last = ends;
     }
     // The thread that goes on longest makes the step's end.
-    if (last >= 0 && this.#time(last) < this.#end) this.#add('dependency', last, 2 * (this.#hosts + this.#works) + 1);
+    if (this.#timeOfFirst(last) <= this.#end && last.length > 0) this.#addPause([...last, 2 * (this.#hosts + this.#works) + 1]);
   }
 
-  /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. Returns the end of its last outermost one, -1 for none. */
-  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): number {
+  #timeOfFirst([node]: readonly number[]): number {
+    return node === undefined ? Number.NEGATIVE_INFINITY : this.#time(node);
+  }
+
+  /** The time between a thread's outermost ops, by the begins and ends of annotations in it. */
+  #addPause(nodes: readonly number[]): void {
+    for (let at = 1; at < nodes.length; at++) this.#add('dependency', nodes[at - 1] as number, nodes[at] as number);
+  }
+
+  /**
+   * Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. Returns the end of its last outermost one, and the begins and
+   * ends of annotations behind it within the stretch; nothing without an op.
+   */
+  #addThread(rows: readonly number[], hasPauses: boolean, turns: ReadonlyMap<number, number>): readonly number[] {
     const { host, names } = this.#work;
     let last = -1;
     const begin = 2 * (this.#hosts + this.#works);
-    let lastTop = hasPauses ? begin : -1;
+    /** The end of the last outermost op, and the begins and ends of annotations since then. */
+    let pause = hasPauses ? [begin] : [];
     let depth = 0;
     const { kind, name } = host.columns;
     const isBlocking = names.matching(blockingCall);
     const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
+    const splits = (row: number): boolean => hasPauses && depth === 0 && kind[row] === hostKind.annotation;
     const enter = (row: number): void => {
-      if (!isNode(row)) return;
+      if (!isNode(row)) {
+        if (splits(row)) pause.push(2 * row);
+        return;
+      }
       const other = depth === 0 ? turns.get(row) : undefined;
-      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row, hasPauses && other === undefined ? undefined : 0);
+      if (depth === 0 && pause[0] !== undefined) {
+        if (hasPauses && other === undefined) this.#addPause([...pause, 2 * row]);
+        else this.#add('dependency', pause[0], 2 * row, 0);
+      }
       if (other !== undefined) this.#add('dependency', 2 * other + 1, 2 * row);
       depth++;
       if (last >= 0) this.#add('op', last, 2 * row);
       last = 2 * row;
     };
     const leave = (row: number): void => {
-      if (!isNode(row)) return;
+      if (!isNode(row)) {
+        if (splits(row) && (this.#hostEnd[row] as number) <= this.#end) pause.push(2 * row + 1);
+        return;
+      }
       depth--;
       const end = 2 * row + 1;
       if (last >= 0) this.#addEnd(row, last, isBlocking[name[row] as number] === 1);
       last = depth === 0 ? -1 : end;
-      if (depth === 0) lastTop = end;
+      if (depth === 0) pause = [end];
     };
     walkNested(rows, host.columns, enter, leave);
-    return lastTop === begin ? -1 : lastTop;
+    return pause[0] === begin ? [] : pause;
   }
 
   /** The edge to the end of an op or call: its own time, or none of it where it waited for a device. */
@@ -443,23 +486,27 @@ export class RankPath {
     const isAfterCall = (of: number): boolean => of >= 0 && (end[of] as number) > called;
     const node = this.#nodeOf(row);
     if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, node);
-    const isLaunched = this.#inside[call] === 1 && !isAfterCall(this.#holders.before[row] as number) && !this.#isHeldBefore(row, call);
+    const until = this.#heldUntil(row, call);
+    const isLaunched = this.#inside[call] === 1 && !isAfterCall(this.#holders.before[row] as number) && until === Number.NEGATIVE_INFINITY;
     if (isLaunched) this.#add('launch', 2 * call, node);
-    const awaited = (this.#holders.awaited.get(row) ?? []).filter((of) => isAfterCall(of) && this.has(of));
+    const holds = (of: number): boolean => isAfterCall(of) && this.has(of) && (end[of] as number) >= until;
+    const awaited = (this.#holders.awaited.get(row) ?? []).filter(holds);
     for (const source of awaited) if (source !== before) this.#add('gap', this.#nodeOf(source) + 1, node);
     const ended = this.#holders.ended[row] as number;
-    if (ended === before || awaited.includes(ended) || !isAfterCall(ended) || !this.has(ended)) return;
+    if (ended === before || awaited.includes(ended) || !holds(ended)) return;
     // Traces may lack waits for events of other streams; what ended within some µs before tells them, or whenever, if nothing else held it back.
     const isNext = (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
     if (isNext || (before === undefined && !isLaunched && awaited.length === 0)) this.#add('gap', this.#nodeOf(ended) + 1, node);
   }
 
-  /** Whether work of an earlier stretch held back the work in `row`: work of its stream, or what ended just before it. The path begins there. */
-  #isHeldBefore(row: number, call: number): boolean {
+  /** Until when work of an earlier stretch held back the work in `row`: work of its stream, or what ended just before it; else −∞. The path begins there. */
+  #heldUntil(row: number, call: number): number {
     const { start, end } = this.#work.work.columns;
     const [before, ended] = [this.#holders.before[row] ?? -1, this.#holders.ended[row] ?? -1];
     const isEarlier = (of: number): boolean => of >= 0 && !this.has(of) && (end[of] as number) > (this.#hostStart[call] as number);
-    return isEarlier(before) || (isEarlier(ended) && (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax);
+    if (isEarlier(before)) return end[before] as number;
+    const isNext = isEarlier(ended) && (start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax;
+    return isNext ? (end[ended] as number) : Number.NEGATIVE_INFINITY;
   }
 
   #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {

@@ -100,5 +100,44 @@ describe.each(seeds)('seed %i: a job that was made so saves as much as its slowe
         expect(Math.abs((worth?.savesAtHalf ?? 0) - saved)).toBeLessThan(0.1 * Math.abs(saved) + 0.04 * slower.length);
       }
     });
+
+    // Before the first launch and after the last one; alone, beside another, and with devices that take half of the step, or nearly all of it.
+    test.each([
+      ['data', { late_data: 4e6 }],
+      ['log', { late_log: 4e6 }],
+      ['log', { late_log: 4e6, late_data: 1e6 }],
+      ['data', { late_log: 1e6, late_data: 4e6 }],
+      ['log', { late_log: 4e6, slow_kernels: 4 }],
+      ['data', { late_data: 4e6, slow_kernels: 4 }],
+      ['log', { late_log: 4e6, slow_kernels: 6 }],
+      ['data', { late_data: 4e6, slow_transfers: 8 }],
+      ['log', { late_log: 4e6, slow_transfers: 8 }],
+    ] as const)('the phase %s at half of %j', (phase, slow) => {
+      const faultsOf = (factor: number): GpuFault[] =>
+        Object.entries(slow).map(([kind, amount]) => ({
+          kind: kind as GpuFault['kind'],
+          amount: kind === `late_${phase}` ? factor * amount : amount,
+        }));
+      for (const ranks of [1, 4]) {
+        const slower = runOf({ seed, ranks, faults: faultsOf(1), synchronizes });
+        const faster = runOf({ seed, ranks, faults: faultsOf(0.5), synchronizes });
+        const worth = slower.summary.worth.find((one) => one.bound === 'cpu' && one.name === phase);
+        const saved = slower.length - faster.length;
+        console.log(
+          synchronizes,
+          phase,
+          JSON.stringify(slow),
+          ranks,
+          'len',
+          (slower.length / 1e6).toFixed(2),
+          'saved',
+          (saved / 1e6).toFixed(2),
+          'said',
+          ((worth?.savesAtHalf ?? 0) / 1e6).toFixed(2),
+          'path',
+          ((slower.summary.path?.total ?? 0) / 1e6).toFixed(2),
+        );
+      }
+    });
   });
 });

@@ -7,13 +7,17 @@
 // for. The edge that held a node back in the recording takes all of the time between its two nodes, so a replay without a change gives the recorded
 // times. An edge that held nothing back has at least the shortest lag of its kind.
 //
+// With steps that overlap, the graph has several: a saving counts by how much sooner they follow each other, not by how much sooner the first ends.
+//
 // Invariant: nodes that nothing before them holds back keep their times, so a saving is what is certain to follow from the recording.
+
+import { overlappingSteps, pathEnd } from './path-edges.ts';
 
 /** Edges as columns. Nodes are 0 … `times.length` − 1. */
 export interface LaggedGraph {
   /** By node: its recorded time, ns. */
   readonly times: Float64Array;
-  /** By node: 1 where the step may end with it. */
+  /** By node: the `pathEnd` that it may be. */
   readonly isEnd: Uint8Array;
   readonly from: Uint32Array;
   readonly to: Uint32Array;
@@ -44,9 +48,10 @@ export class WhatIf {
   readonly #partsMax: number;
   /** By node: its time where nothing holds it back, else −∞. */
   readonly #begins: Float64Array;
-  /** Nodes with which the step may end. */
+  /** Nodes with which the step may end; of several steps, the last and the first. */
   readonly #ends: Uint32Array;
-  #end: number | undefined;
+  readonly #firstEnds: Uint32Array;
+  #length: number | undefined;
 
   constructor(graph: LaggedGraph) {
     const { times, from, to, isEnd, parts } = graph;
@@ -74,11 +79,12 @@ export class WhatIf {
       const known = holder[node] as number;
       if (known < 0 || gap - (lags[at] as number) < gapOf(known) - (lags[known] as number)) holder[node] = at;
     }
-    const ends: number[] = [];
+    const [ends, firstEnds]: [number[], number[]] = [[], []];
     for (let node = 0; node < times.length; node++) {
       const at = holder[node] as number;
       if (at >= 0) lags[at] = gapOf(at);
-      if (isEnd[node] === 1) ends.push(node);
+      if (isEnd[node] === pathEnd.step) ends.push(node);
+      else if (isEnd[node] === pathEnd.firstStep) firstEnds.push(node);
     }
     let partsMax = 0;
     for (let at = 0; at < order.length; at++) {
@@ -93,21 +99,22 @@ export class WhatIf {
     this.#partsMax = partsMax;
     this.#begins = begins;
     this.#ends = Uint32Array.from(ends);
+    this.#firstEnds = Uint32Array.from(firstEnds);
   }
 
-  /** For each change, ns by which the step ends earlier. Yields after each pass over the graph. */
+  /** For each change, ns by which the step is shorter. Yields after each pass over the graph. */
   *savings(changes: readonly Change[]): Generator<void, number[]> {
     const saved: number[] = [];
-    this.#end ??= this.#run([])[0] as number;
+    this.#length ??= this.#run([])[0] as number;
     const changesPerPass = Math.max(1, Math.min(changesPerPassMax, Math.floor(timesMax / this.#begins.length)));
     for (let first = 0; first < changes.length; first += changesPerPass) {
       yield;
-      for (const end of this.#run(changes.slice(first, first + changesPerPass))) saved.push(Math.max(0, this.#end - end));
+      for (const length of this.#run(changes.slice(first, first + changesPerPass))) saved.push(Math.max(0, this.#length - length));
     }
     return saved;
   }
 
-  /** Time of the step's end by change; without any, that of the recording. */
+  /** The step's end by change, without any that of the recording; of several steps, the mean length of those after the first. */
   #run(changes: readonly Change[]): readonly number[] {
     const count = Math.max(1, changes.length);
     const [from, to, lags, parts] = [this.#from, this.#to, this.#lags, this.#parts];
@@ -131,13 +138,21 @@ export class WhatIf {
         if (time > (come[after + change] as number)) come[after + change] = time;
       }
     }
-    const last = new Array<number>(count).fill(Number.NEGATIVE_INFINITY);
-    for (let at = 0; at < this.#ends.length; at++) {
-      const node = (this.#ends[at] as number) * count;
-      for (let change = 0; change < count; change++) last[change] = Math.max(last[change] as number, come[node + change] as number);
-    }
-    return last;
+    const last = lastOf(this.#ends, come, count);
+    if (this.#firstEnds.length === 0) return last;
+    const first = lastOf(this.#firstEnds, come, count);
+    return last.map((end, change) => (end - (first[change] as number)) / (overlappingSteps - 1));
   }
+}
+
+/** The last time of these nodes, by change. */
+function lastOf(nodes: Uint32Array, come: Float64Array, changes: number): number[] {
+  const last = new Array<number>(changes).fill(Number.NEGATIVE_INFINITY);
+  for (let at = 0; at < nodes.length; at++) {
+    const node = (nodes[at] as number) * changes;
+    for (let change = 0; change < changes; change++) last[change] = Math.max(last[change] as number, come[node + change] as number);
+  }
+  return last;
 }
 
 /** Edges of a cycle, which only broken clocks make, are left out. */

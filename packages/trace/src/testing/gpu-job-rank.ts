@@ -25,13 +25,14 @@ export interface LaunchedCollective {
  *
  *   slow_kernels     kernels that compute take `amount` times as long
  *   late_data        the host spends `amount` ns more in the phase `data`
+ *   late_log         the host spends `amount` ns in a phase `log` after its last launch
  *   slow_host        the host spends `amount` ns more before each launch of the phase `forward`
  *   stalled          the first kernel of `forward` waits `amount` ns for an event after its launch
  *   slow_copies      copies to the device take `amount` times as long
  *   slow_transfers   data of collectives take `amount` times as long; on all ranks
  */
 export interface GpuFault {
-  readonly kind: 'slow_kernels' | 'late_data' | 'slow_host' | 'stalled' | 'slow_copies' | 'slow_transfers';
+  readonly kind: 'slow_kernels' | 'late_data' | 'late_log' | 'slow_host' | 'stalled' | 'slow_copies' | 'slow_transfers';
   /** Default: all ranks. */
   readonly rank?: number;
   readonly amount: number;
@@ -171,6 +172,7 @@ export class GpuJobRank {
         this.#collective('all_gather', '_all_gather_base', '0', 98_304 * (1 + layer), 'BFloat16');
       }
     });
+    this.#log();
     return this.#launches;
   }
 
@@ -252,6 +254,11 @@ export class GpuJobRank {
       const bytes = 393_216;
       this.#op('aten::copy_', () => this.#launch('cudaMemcpyAsync', 'gpu_memcpy', 'Memcpy HtoD (Pinned -> Device)', 30, { bytes }));
     });
+  }
+
+  #log(): void {
+    const length = this.#amount('late_log', 0);
+    if (length > 0) this.#annotated('log', () => (this.#now += length));
   }
 
   #forward(flow: number): void {
