@@ -35,11 +35,8 @@ import {
   queueLengths,
   shortestLaunch,
 } from './path-reasons.ts';
-import { onlyThread, threadTurns, walkNested } from './thread-turns.ts';
-
-/** Names of which HTA takes the only thread that has one for the forward's and the backward's. */
-const forwardName = /forward/;
-const backwardName = /autograd/;
+import { launchingThreads, rowsInside } from './path-stretch.ts';
+import { joinForwardAndBackward, threadTurns, walkNested } from './thread-turns.ts';
 
 /** Calls that wait for the device: their own length is the device's. */
 const blockingCall = /^cuda(?:DeviceSynchronize|StreamSynchronize|EventQuery|EventSynchronize|Memcpy)$/;
@@ -105,8 +102,8 @@ export class RankPath {
     this.#lastIn = lastIn;
     this.#begin = from;
     this.#end = until;
-    this.#inside = this.#clip(from, until);
-    this.#pausing = isComplete ? this.#launchingThreads() : new Set();
+    this.#inside = rowsInside(work, from, until);
+    this.#pausing = isComplete ? launchingThreads(work, this.#inside) : new Set();
     this.#isComplete = isComplete;
     this.#firstStep = firstStep;
     this.#holders = isComplete ? holdersOf(work) : noHolders;
@@ -230,36 +227,6 @@ export class RankPath {
     };
   }
 
-  #launchingThreads(): ReadonlySet<number> {
-    const { work, host } = this.#work;
-    const threads = new Set<number>();
-    for (let row = 0; row < work.length; row++) {
-      const call = this.#work.callOf(row);
-      if (call >= 0 && this.has(row)) threads.add(host.columns.thread[call] as number);
-    }
-    return threads;
-  }
-
-  /** By row: whether a host span or the work begins, or was launched, inside; without events of no length. */
-  #clip(from: number, until: number): Uint8Array {
-    const { host, work, names } = this.#work;
-    const inside = new Uint8Array(this.#hosts + work.length);
-    for (let row = 0; row < host.length; row++) {
-      const start = host.columns.start[row] as number;
-      if (start >= from && start <= until && (host.columns.end[row] as number) > start) inside[row] = 1;
-    }
-    const wait = names.index('Stream Wait Event');
-    // HTA links a call to one piece of work alone: the last of a graph's.
-    const taken = new Uint8Array(this.#work.htaCompatible ? host.length : 0);
-    for (let row = work.length - 1; row >= 0; row--) {
-      const call = this.#work.callOf(row);
-      const isLaunched = call >= 0 && inside[call] === 1 && taken[call] !== 1;
-      if (isLaunched || work.columns.name[row] === wait) inside[this.#hosts + row] = 1;
-      if (call >= 0) taken[call] = 1;
-    }
-    return inside;
-  }
-
   #time(node: number): number {
     const row = node >> 1;
     const isEnd = (node & 1) === 1;
@@ -289,17 +256,7 @@ export class RankPath {
       threads.set(thread, rows);
       rows.push(row);
     }
-    const [forward = -1, backward = -1] = this.#isComplete
-      ? []
-      : [forwardName, backwardName].map((name) => onlyThread(this.#work, this.#inside, name));
-    if (forward >= 0 && backward >= 0 && forward !== backward) {
-      const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
-      threads.delete(backward);
-      threads.set(
-        forward,
-        both.sort((a, b) => a - b),
-      );
-    }
+    if (!this.#isComplete) joinForwardAndBackward(threads, this.#work, this.#inside);
     const launching = [...threads].filter(([thread]) => this.#pausing.has(thread)).map(([, rows]) => rows);
     const turns = threadTurns(host, launching, this.#begin);
     let last: readonly number[] = [];

@@ -104,7 +104,7 @@ function endsNested(rows: readonly number[], start: Float64Array, end: Float64Ar
 }
 
 /** The only thread with ops or annotations of such a name, of the rows with 1 in `inside`: forward and backward take turns, so they count as one. -1 for none. */
-export function onlyThread({ host, names }: RankWork, inside: Uint8Array, pattern: RegExp): number {
+function onlyThread({ host, names }: RankWork, inside: Uint8Array, pattern: RegExp): number {
   const isNamed = names.matching(pattern);
   const { name, kind, thread } = host.columns;
   let only = -1;
@@ -115,4 +115,18 @@ export function onlyThread({ host, names }: RankWork, inside: Uint8Array, patter
     only = thread[row] as number;
   }
   return only;
+}
+
+/** Names of which HTA takes the only thread that has one for the forward's and the backward's. */
+const forwardName = /forward/;
+const backwardName = /autograd/;
+
+/** HTA's way: rows of the forward's and the backward's threads, where each is one, are of one thread. */
+export function joinForwardAndBackward(threads: Map<number, number[]>, work: RankWork, inside: Uint8Array): void {
+  const [forward, backward] = [onlyThread(work, inside, forwardName), onlyThread(work, inside, backwardName)];
+  if (forward < 0 || backward < 0 || forward === backward) return;
+  const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
+  threads.delete(backward);
+  both.sort((a, b) => a - b);
+  threads.set(forward, both);
 }
