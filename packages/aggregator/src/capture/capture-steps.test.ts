@@ -45,6 +45,7 @@ class Rank {
 async function withRanks(
   heard: (message: ControlMessage, ranks: readonly [Rank, Rank]) => void,
   use: (captures: StepCaptures, ranks: readonly [Rank, Rank], directory: string) => Promise<void>,
+  silenceMsMax = 1500,
 ): Promise<void> {
   using directory = temporaryDirectory();
   const pipeline = createPipeline({ out: directory.path, onNotice: () => undefined });
@@ -54,7 +55,7 @@ async function withRanks(
     store: (run) => pipeline.stores.get(run),
     broadcast: (message) => heard(message, ranks),
     onNotice: () => undefined,
-    silenceMsMax: 1500,
+    silenceMsMax,
   });
   await use(captures, ranks, join(directory.path, 'demo'));
   await captures.close();
@@ -90,6 +91,8 @@ test('a client that does not know `record` is late, and is not waited for once i
         notes: ['rank 1 does not say what it recorded'],
       });
     },
+    // Its steps take seconds on a busy machine.
+    60_000,
   ));
 
 test('a rank that ends meanwhile, and one that is silent, are dead', () =>

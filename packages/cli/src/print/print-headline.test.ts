@@ -26,6 +26,26 @@ it('a slow rank comes first, with the verdict where that is about something else
   check('network', [network], 'in short: network: 8.00 ms per step, 40.0 % of the mean step');
 });
 
+it('a rank that costs the run next to nothing does not come before the verdict', () => {
+  const passing = { ...finding('straggler', [1], 'backward', 0.0003), affectedSteps: 58 };
+  check('network', [passing, network], 'in short: network: 8.00 ms per step, 40.0 % of the mean step');
+});
+
+it('a balanced run of which a part is lost says so', () => {
+  const headline = new HeadlineSinks();
+  const blame: RunBlame = { ...headline.blame, verdict: 'balanced', findings: [], steps: { ...steps, count: 100, windows: 1 } };
+  const summary = new CountedStepsSink().summary;
+  const lossOf = (text: string, isOfEvents?: true) =>
+    ({ kind: 'data_loss', ranks: [1], text, remedy: '', ...(isOfEvents && { isOfEvents }) }) as const;
+  const lost = lossOf('rank 1: 340 batches missing in its sequence', true);
+  const cut = lossOf('rank 1: 3 arguments cut by a limit, or left out for an invalid value');
+  const inShort = (...findings: ReturnType<typeof lossOf>[]) => headline.inShort(blame, { findings, summary });
+  const balanced = 'in short: balanced, no rank is to blame';
+  expect(inShort(cut)).toBe(balanced);
+  expect(inShort(cut, lost)).toBe(`${balanced}, as far as it was recorded: ${lost.text}`);
+  expect(inShort(lost, lost, cut)).toBe(`${balanced}, as far as it was recorded: ${lost.text}, and 1 more like it`);
+});
+
 it('a balanced run with long steps is not called balanced alone', () => {
   const long = finding('long_steps', [1], 'forward', 8);
   check('balanced', [], 'in short: balanced, no rank is to blame');

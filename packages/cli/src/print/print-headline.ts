@@ -4,7 +4,7 @@
 import { type Alert, printable, runStateOf, type ViewFinding } from '@ranktrace/protocol';
 import { type Finding, hangsOf, OpenWorkSink, type TraceSink } from '@ranktrace/trace';
 import { endedHanging } from '@ranktrace/trace/alert';
-import { CollectiveParts, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
+import { CollectiveParts, mayBeVerdict, type RunBlame, RunBlameSink } from '@ranktrace/trace/blame';
 import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { blameHeadline } from './print-blame.ts';
 import type { RunReport } from './print-summary.ts';
@@ -64,7 +64,8 @@ function inShortLine(
   const slow = blame.findings
     .filter(({ kind }) => kind !== 'inconclusive')
     .map((finding): Stated => {
-      const isVerdict = finding.kind === 'straggler' || finding.kind === 'cluster_wide' || finding.kind === blame.verdict;
+      const canLead = (finding.kind === 'straggler' || finding.kind === 'cluster_wide') && mayBeVerdict(finding);
+      const isVerdict = canLead || finding.kind === blame.verdict;
       return { kind: finding.kind, severity: isVerdict ? 'warning' : 'note', text: blameHeadline(finding, blame) };
     });
   const { state, findings } = runStateOf([...lost, ...hanging, ...slow]);
@@ -78,7 +79,16 @@ function inShortLine(
   if (state === 'balanced' && silent !== undefined) return `in short: ${printable(silent.text)}`;
   if (state !== 'balanced' || blame.verdict !== 'balanced') return '';
   const long = blame.findings.find(({ kind, shareOfStep }) => kind === 'long_steps' && shareOfStep >= longShareMin);
-  return `in short: balanced, no rank is to blame${long === undefined ? '' : `, but for ${printable(blameHeadline(long, blame))}`}`;
+  const but = long === undefined ? '' : `, but for ${printable(blameHeadline(long, blame))}`;
+  return `in short: balanced, no rank is to blame${but}${lossText(missing)}`;
+}
+
+/** What the statement does not cover. */
+function lossText(missing: readonly Finding[]): string {
+  const losses = missing.filter(({ isOfEvents }) => isOfEvents === true);
+  const [first] = losses;
+  if (first === undefined) return '';
+  return `, as far as it was recorded: ${printable(first.text)}${losses.length > 1 ? `, and ${losses.length - 1} more like it` : ''}`;
 }
 
 /** Long steps are no verdict where they are few, or their cause is unknown; from this share of the time on, they are no small matter either. */

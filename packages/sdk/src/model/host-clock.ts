@@ -52,11 +52,22 @@ export function parseTestClock(text: string): TestClock | undefined {
   return { offsetNs, driftNs: BigInt(Math.round(Number(drift) * 1000)), host };
 }
 
-/** The boot id: processes with the same boot id read the same CLOCK_MONOTONIC, in containers too. */
+/** The boot id, and the offset of this process's time namespace: processes with the same ones read the same CLOCK_MONOTONIC, in containers too. */
 function hostId(): string {
   try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim().slice(0, limits.hostCharsMax);
+    const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${bootId}${clockOffset()}`.slice(0, limits.hostCharsMax);
   } catch {
     return hostname().slice(0, limits.hostCharsMax) || 'unknown';
+  }
+}
+
+/** `+500.0` where this process reads a clock that is ahead of its host's by 500 s; '' where it reads the host's. */
+function clockOffset(): string {
+  try {
+    const [, seconds = '0', nanos = '0'] = /^monotonic +(-?\d+) +(\d+)$/m.exec(readFileSync('/proc/self/timens_offsets', 'utf8')) ?? [];
+    return Number(seconds) === 0 && Number(nanos) === 0 ? '' : `+${seconds}.${nanos}`;
+  } catch {
+    return '';
   }
 }

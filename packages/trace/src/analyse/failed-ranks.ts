@@ -33,12 +33,16 @@ export function failedFindings(
   if (first === undefined) return [];
   const ranks = firstOf(failed).map(({ process }) => process.rank);
   const of = peerErrorOf(errorOf(first));
-  const before = lives.filter(({ until, process }) => !process.metadata.has(stillRunningKey) && (until ?? 0) < (first.until ?? 0));
-  const gone = before.filter(({ ended, process }) => !ended && !process.metadata.has(stoppedKey));
+  const gone = goneBefore(first, lives);
   const lasts = new Map(steps.map(({ rank, last }) => [rank, last]));
   const furthest = Math.max(...ranks.map((rank) => lasts.get(rank) ?? Number.NEGATIVE_INFINITY));
-  const left = before.filter(
-    ({ ended, process }) => ended && !isFailed(process) && (lasts.get(process.rank) ?? Number.POSITIVE_INFINITY) <= furthest,
+  const left = lives.filter(
+    ({ until, ended, process }) =>
+      ended &&
+      !process.metadata.has(stillRunningKey) &&
+      !isFailed(process) &&
+      (until ?? 0) < (first.until ?? 0) &&
+      (lasts.get(process.rank) ?? Number.POSITIVE_INFINITY) <= furthest,
   );
   const ranksOf = (some: readonly ProcessTotals[]): number[] => some.map(({ process }) => process.rank);
   const reasons = [
@@ -59,6 +63,20 @@ export function failedFindings(
   const blamed = of !== undefined && left.length > 0 ? ranksOf(left) : ranks;
   return [{ kind: 'rank_failed', ranks: blamed, text: `${after}${failedText(failed)}`, remedy }];
 }
+
+/** Whether the first error tells of peers alone, and a rank had stopped before it: then that rank is the reason. */
+export function isOfStopped(lives: readonly ProcessTotals[]): boolean {
+  const [first] = failedOf(lives);
+  if (first === undefined || !isOfPeer(first)) return false;
+  return goneBefore(first, lives).length > 0;
+}
+
+/** Ranks that fell silent before a life failed. */
+const goneBefore = (failed: ProcessTotals, lives: readonly ProcessTotals[]): readonly ProcessTotals[] =>
+  lives.filter(
+    ({ until, ended, process: { metadata } }) =>
+      !ended && !metadata.has(stillRunningKey) && !metadata.has(stoppedKey) && (until ?? 0) < (failed.until ?? 0),
+  );
 
 /** `had ended`, or `had ended by SIGTERM` where all have one reason for it. */
 function howOf(lives: readonly ProcessTotals[], otherwise: string): string {

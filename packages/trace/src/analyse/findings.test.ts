@@ -161,6 +161,15 @@ describe('findings', () => {
     const killed = rankOf(0, { ended: false, from: traceTime(0), until: traceTime(900e6) });
     const lost = 'rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye';
     check([killed, failedOf(1, closed, 1030), rankOf(2)], [lost, `rank_failed [1] after rank 0 had stopped, rank 1 failed: ${closed}`]);
+    // One with an error of its own comes before those that were killed while they waited for it; of these, the first one silent comes first.
+    const silentAt = (rank: number, ms: number) => rankOf(rank, { ended: false, from: traceTime(0), until: traceTime(ms * 1e6) });
+    const stopped = (rank: number) => `rank_lost [${rank}] rank ${rank} (pid ${4000 + rank}) stopped without saying goodbye`;
+    check([silentAt(0, 7000), silentAt(1, 6990), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch', stopped(1), stopped(0)]);
+    check([silentAt(0, 900), silentAt(1, 990), bad].slice(0, 2), [stopped(0), stopped(1)]);
+    check(
+      [silentAt(0, 151_000), silentAt(1, 1000), silentAt(2, 151_000)],
+      [`${stopped(1)}, 150 s before any other rank`, stopped(0), stopped(2)],
+    );
     // So does one that left in good order, and came no further: here others failed in step 120, where it was missing.
     const left = rankOf(0, { from: traceTime(0), until: traceTime(900e6) });
     const stepsTo = (...lasts: number[]) => lasts.map((last, rank) => ({ rank, last, steps: last + 1, from: 0, until: 1e9 }));

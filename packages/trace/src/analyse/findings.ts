@@ -24,7 +24,7 @@ import { shownEnd } from '../model/shown-name.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
 import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
-import { failedFindings } from './failed-ranks.ts';
+import { failedFindings, isOfStopped } from './failed-ranks.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
 import { lastLives, restartFindings } from './restarts.ts';
@@ -53,6 +53,8 @@ export interface Finding {
   readonly text: string;
   /** How to prevent it in future. */
   readonly remedy: string;
+  /** Of `data_loss`: whole events or batches are missing, and not only parts of events. */
+  readonly isOfEvents?: true;
 }
 
 /** Summaries of the steps of ranks, and of their lives. */
@@ -68,6 +70,10 @@ type StepsOfRank = Pick<RankSummary, 'rank' | 'steps' | 'last' | 'from' | 'until
 
 const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 
+/** Losses of parts of events. */
+const cutArguments = 'arguments cut by a limit, or left out for an invalid value';
+const namesWithoutRoom = 'times a name found no room among 65536 others: a stand-in is in its place';
+
 /** The findings of one merged run, in a fixed order. `steps`: default: not known. */
 export function findCompleteness(
   header: TraceHeader,
@@ -79,6 +85,7 @@ export function findCompleteness(
   const sampled = new Map<string, number[]>();
   const own = new Set(totals.filter(({ process }) => !isBeside(process.incarnation)).map(({ process }) => process.rank));
   const lives = lastLives(totals);
+  const silent: ProcessTotals[] = [];
   for (const total of totals) {
     const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } = total;
     const { rank } = process;
@@ -95,16 +102,8 @@ export function findCompleteness(
         'batches dropped because the spool or its disk was full, or they were refused',
         'the notices of the rank say which: raise spoolBytesMax, make room on that disk, or mend what is refused',
       ],
-      [
-        dropped.arguments,
-        'arguments cut by a limit, or left out for an invalid value',
-        'use fewer or shorter ones, of the types in docs/data-loss.md',
-      ],
-      [
-        dropped.names,
-        'times a name found no room among 65536 others: a stand-in is in its place',
-        'put numbers into arguments, not into names',
-      ],
+      [dropped.arguments, cutArguments, 'use fewer or shorter ones, of the types in docs/data-loss.md'],
+      [dropped.names, namesWithoutRoom, 'put numbers into arguments, not into names'],
       [late, 'events later than their watermark', 'update the client that recorded them: its batches break their order'],
       [
         crowded,
@@ -112,25 +111,23 @@ export function findCompleteness(
         'end what is begun: spans whose promise never settles stay open',
       ],
     ] as const;
+    const [kind, ranks] = ['data_loss', [rank]] as const;
     for (const [count, what, remedy] of lost) {
-      if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}`, remedy });
+      const isOfEvents = what !== cutArguments && what !== namesWithoutRoom;
+      if (count > 0) findings.push({ kind, ranks, text: `rank ${rank}: ${count} ${what}`, remedy, ...(isOfEvents && { isOfEvents }) });
     }
     let left = crowded;
     // Compare with the recorder's own counts: a loss that no counter on the way has seen is the worst kind.
-    for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
-      const wanted = recorded === undefined ? counts[kind] : Math.max(0, recorded[kind] - (pruned?.events[kind] ?? 0));
+    for (const of of Object.keys(counts) as (keyof EventCounts)[]) {
+      const wanted = recorded === undefined ? counts[of] : Math.max(0, recorded[of] - (pruned?.events[of] ?? 0));
       // A span may exist uncounted: it began in detail that was pulled, and ended in detail that was not.
-      if (counts[kind] === wanted || (counts[kind] > wanted && spanKinds.has(kind))) continue;
-      if (spanKinds.has(kind) && wanted - counts[kind] <= left) {
-        left -= wanted - counts[kind];
+      if (counts[of] === wanted || (counts[of] > wanted && spanKinds.has(of))) continue;
+      if (spanKinds.has(of) && wanted - counts[of] <= left) {
+        left -= wanted - counts[of];
         continue;
       }
-      findings.push({
-        kind: 'data_loss',
-        ranks: [rank],
-        text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived`,
-        remedy: 'merge its spool as well, if that is left',
-      });
+      const text = `rank ${rank}: ${wanted} events of kind ${of} were recorded, ${counts[of]} arrived`;
+      findings.push({ kind, ranks, text, remedy: 'merge its spool as well, if that is left', isOfEvents: true });
     }
     for (const [key, why] of process.metadata) {
       if (!key.startsWith(shedKey)) continue;
@@ -149,7 +146,7 @@ export function findCompleteness(
       next !== undefined && next !== total && (next.from ?? Number.NEGATIVE_INFINITY) >= (total.until ?? Number.POSITIVE_INFINITY);
     if (!ended && isRecordedBeside) findings.push(...besideFindings(total, totals));
     else if (!ended && !isFollowed && total.goesOn !== true && !process.metadata.has(stillRunningKey)) {
-      findings.push(...lostFindings(total, totals));
+      silent.push(total);
     }
     if (process.alignment.method === 'unaligned') {
       const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
@@ -166,7 +163,6 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...failedFindings([...lives.values()], steps.ranks, steps.phaseOrder));
   findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
@@ -175,10 +171,15 @@ export function findCompleteness(
     const remedy = 'merge their files as well, or see whether they started with the same run name and url';
     findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${ranksText(absent)}`, remedy });
   }
-  return findings;
+  // How the run came to its end is said first: by the ranks that failed and those that fell silent, what came first before what came of it.
+  const last = [...lives.values()];
+  const failed = failedFindings(last, steps.ranks, steps.phaseOrder);
+  const inTime = silent.sort((a, b) => (a.until ?? 0) - (b.until ?? 0));
+  const lost = inTime.flatMap((total) => lostFindings(total, totals));
+  return [...(isOfStopped(last) ? [...lost, ...failed] : [...failed, ...lost]), ...findings];
 }
 
-/** A rank that was asked to end was lost before that if nothing was heard of it for so long, ns. */
+/** So much earlier, a rank was lost before the others, or before it was asked to end, ns. */
 const silentNsMin = 10e9;
 
 /** A rank that ended without a word, with what the command that started it saw of that. */
@@ -195,12 +196,15 @@ function lostFindings({ process, until }: ProcessTotals, totals: readonly Proces
     const text = `nothing was heard of ${who} for the last ${lengthText(silent)}, in which all were asked to end`;
     return [{ kind, ranks, text, remedy: `look for what stopped it, in its output and ${log}` }];
   }
+  const earlier =
+    Math.min(...totals.map((one) => (one.process.rank === rank ? Number.POSITIVE_INFINITY : (one.until ?? 0)))) - (until ?? 0);
+  const when = earlier >= silentNsMin && Number.isFinite(earlier) ? `, ${lengthText(earlier)} before any other rank` : '';
   if (how === undefined) {
     const remedy = `look for its end in its output and ${log}: it was killed, or is still running`;
-    return [{ kind, ranks, text: `${who} stopped without saying goodbye`, remedy }];
+    return [{ kind, ranks, text: `${who} stopped without saying goodbye${when}`, remedy }];
   }
   const killed = how.includes('SIGKILL') ? `, and ${log}: the kernel ends processes so where memory is short` : '';
-  return [{ kind, ranks, text: `${who} ${how} without saying goodbye`, remedy: `look for its end in its output${killed}` }];
+  return [{ kind, ranks, text: `${who} ${how} without saying goodbye${when}`, remedy: `look for its end in its output${killed}` }];
 }
 
 /** An agent that was last heard of so long before the rank beside it has stopped, ns; it ends some seconds after a rank. */

@@ -189,8 +189,10 @@ describe('a run that hangs', () => {
       ...{ severity: 'alert', kind: 'hang', ranks: [2], from: 1e9, until: 31e9 },
       text: 'ranks 0, 1 are inside of all_reduce 7 of group world for 30.0 s; rank 2 never entered it',
     });
-    expect(findings[1]?.text).toBe('rank 0 (pid 40) stopped without saying goodbye, inside of all_reduce for 30.0 s');
-    expect(findings[1]).toMatchObject({ kind: 'rank_lost', from: 31e9, until: 31e9 });
+    // The first that fell silent comes first.
+    expect(findings[1]?.text).toBe('rank 2 (pid 42) stopped without saying goodbye');
+    expect(findings[2]?.text).toBe('rank 0 (pid 40) stopped without saying goodbye, inside of all_reduce for 30.0 s');
+    expect(findings[2]).toMatchObject({ kind: 'rank_lost', from: 31e9, until: 31e9 });
   });
 
   it('comes before its ranks, which were killed at its end, but after one that died in its midst', () => {

@@ -1,6 +1,6 @@
 // Causes of long steps, and their cost.
 
-export { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
+export { type Blame, type BlameFinding, blameOfWindow, mayBeVerdict } from './blame.ts';
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 export type { BlameWindow, StepRange } from './blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './breakdown.ts';
