@@ -24,8 +24,9 @@ const minute = 60_000;
 const computing = { maxWorkers: 3, sequence: { groupOrder: 0 } };
 const waiting = { maxWorkers: 4, sequence: { groupOrder: 1 } };
 
-/** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
+/** Beside the sources, and too slow for `npm run check`: they start servers and processes, flood sockets, or simulate whole GPU jobs again and again. */
 const services = [
+  'packages/agent/src/kineto/kineto-daemon.test.ts',
   'packages/aggregator/src/http/certificate.test.ts',
   'packages/aggregator/src/ingest/{jetstream-ingest,stream-upkeep,web-socket-ingest}.test.ts',
   'packages/aggregator/src/store/{write-trace,run-store,run-store-kill}.test.ts',
@@ -33,6 +34,7 @@ const services = [
   'packages/aggregator/src/prune/prune-kill.test.ts',
   'packages/aggregator/src/view/{follow-store,view-socket*}.test.ts',
   'packages/gpu/src/nccl-profiler.test.ts',
+  'packages/trace/src/gpu/gpu-blame.test.ts',
   'packages/sdk/src/open-telemetry.test.ts',
   'packages/sdk/src/profile/{odd-values,profile,sampled-ops}.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',

@@ -203,6 +203,18 @@ describe('who keeps others waiting', () => {
     expect([tone(1000 * ms), tone(10_000 * ms)]).toEqual(['note', 'good']);
   });
 
+  it('is good news where devices wait behind compute alone', () => {
+    const about = { phases, phaseRoles, ranks, findings: [], waiting, waitingStepTime: 1000 * ms, analysed: true };
+    const parts = { copies: 0, hostLate: 0, launch: 0, dependency: 0, unknown: 0, hostPlace: '', top: [] };
+    const withGpus = (exposed: number) =>
+      headlineOf({
+        ...about,
+        gpus: ranks.map(({ rank }) => ({ rank, length: 100, compute: 90 - exposed, overlapped: 10, exposed, ...parts })),
+      });
+    expect([withGpus(1).tone, withGpus(50).tone]).toEqual(['good', 'note']);
+    expect(withGpus(1).waiting?.ofSteps).toBeCloseTo(0.01);
+  });
+
   it('is an alert also where it has no steps in what is looked at', () => {
     const headline = headlineOf({
       phases,

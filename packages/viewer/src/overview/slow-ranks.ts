@@ -39,7 +39,7 @@ export interface RankPhases {
 
 /** The parts of an overview that identify slow ranks; without an analysis, only phases do. */
 export type Blamed = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'> &
-  Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingWhole' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
+  Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingWhole' | 'waitingStepTime' | 'analysed' | 'toStep' | 'gpus'>>;
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
@@ -193,7 +193,7 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
 }
 
 function waitingOf(
-  { ranks, waiting = [], waitingWhole = 0, waitingStepTime = 0 }: Blamed,
+  { ranks, waiting = [], waitingWhole = 0, waitingStepTime = 0, gpus = [] }: Blamed,
   charged: ReadonlySet<number>,
 ): HeadlineWaiting | undefined {
   const whole = wholeWaiting({ waiting, waitingWhole });
@@ -203,12 +203,17 @@ function waitingOf(
   const part = most.waitedFor / whole;
   const count = new Set(ranks.map(({ rank }) => rank)).size;
   const others = count > 0 ? (count - 1) / count : 0;
+  // Waits behind compute hold no step up: of devices, only communication alone may.
+  const exposed = timeOfAll(gpus, 'exposed') / timeOfAll(gpus, 'length');
+  const ofStepsMax = Number.isNaN(exposed) ? Number.POSITIVE_INFINITY : exposed;
   const ofSteps = (time: number): number => (waitingStepTime > 0 ? time / waitingStepTime : 0);
   return {
     forRanks: forRanks / whole,
     most: { rank: most.rank, part },
     isOneRank: part >= (1 + 1 / Math.max(1, ranks.length)) / 2,
-    ofSteps: ofSteps(whole),
-    ofStepsForMost: others > 0 ? ofSteps(most.waitedFor) / others : 0,
+    ofSteps: Math.min(ofStepsMax, ofSteps(whole)),
+    ofStepsForMost: others > 0 ? Math.min(ofStepsMax, ofSteps(most.waitedFor)) / others : 0,
   };
 }
+
+const timeOfAll = (gpus: NonNullable<Overview['gpus']>, part: 'exposed' | 'length'): number => gpus.reduce((sum, of) => sum + of[part], 0);
