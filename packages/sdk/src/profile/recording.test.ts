@@ -358,7 +358,7 @@ describe('other events', () => {
     expect(text.filter((line) => /^(step|phase)/.test(line))).toEqual([
       'step 0 0+17',
       'step 1 17+5',
-      'phase 0 prefetch 17 ×1',
+      'phase 0 prefetch 0 ×1',
       'phase 0 forward 12 ×2',
       'phase 0 allreduce 5 ×1',
       'phase 1 prefetch 4 ×0',

@@ -14,8 +14,8 @@ const collective = (entry: number, waitedUntil: number, exit: number | undefined
 
 const placed = (text: string): PlacedPhase[] =>
   text.split(', ').map((part) => {
-    const [name = '', from, until] = part.split(' ');
-    return { phase: names.indexOf(name), from: Number(from), until: Number(until) };
+    const [name = '', from, until, isAsync] = part.split(' ');
+    return { phase: names.indexOf(name), from: Number(from), until: Number(until), isAsync: isAsync === 'async' };
   });
 
 /** Pieces as text: `own data 40`, `enter c`, … */
@@ -67,8 +67,20 @@ it('reports what nobody else took part in, as far as is known', () => {
   check(100, 'data 1000 1100', [collective(1050, 1050, undefined, { meeting: undefined })], 'own data 50, unmatched data 50');
 });
 
-it('counts the phase that began first where spans overlap', () => {
+it('counts the phase that began first where spans of a thread overlap', () => {
   check(100, 'data 1000 1050, forward 1010 1020, backward 1040 1100', [], 'own data 50, own backward 50');
+});
+
+it('counts the phase that began last where spans are asynchronous: what runs beside it is hidden', () => {
+  const after = 'own other 1, own forward 59, own data 30, own other 10';
+  check(100, 'data 1001 1090 async, forward 1001 1060 async', [], after);
+  check(100, 'data 1000 1040 async, forward 1001 1060 async, data 1060 1100 async', [], 'own data 1, own forward 59, own data 40');
+  check(
+    100,
+    'data 1000 1100 async, forward 1010 1060, backward 1020 1080 async',
+    [],
+    'own data 10, own forward 50, own backward 20, own data 20',
+  );
 });
 
 it('makes pieces that add up to the step, whatever overlaps', () => {

@@ -6,8 +6,8 @@
 //                                                          ^ last entry of any rank
 //   pieces      other│ data  │ forward         │ backward │w│transfer  │ backw.│other
 //
-// Where two collectives run at once (a send with a receive), waiting for the late one counts. Where phases overlap, the one that began first
-// counts until it ends.
+// Where two collectives run at once (a send with a receive), waiting for the late one counts. Where phases overlap, a synchronous one holds the
+// thread until it ends; else the one that began last counts, as in the lengths that ranks send (the SDK's step-phases.ts).
 
 import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import type { Meeting, Piece } from './blame-window.ts';
@@ -17,6 +17,8 @@ export interface PlacedPhase {
   readonly phase: number;
   readonly from: number;
   readonly until: number;
+  /** Whether the thread may do other work in it. Default: it may not. */
+  readonly isAsync?: boolean;
 }
 
 /** A rank's part of a collective. */
@@ -52,7 +54,7 @@ export function cutStep(
   }
   const times = distinct(cuts.sort((a, b) => a - b));
   const entering = inOrder(collectives, (a, b) => a.entry - b.entry);
-  const phases = inOrder(placed, (a, b) => a.from - b.from || b.until - a.until);
+  const phases = inFront(inOrder(placed, (a, b) => a.from - b.from || b.until - a.until));
   const pieces: Piece[] = [];
   let active: StepCollective[] = [];
   let [nextEntry, nextPhase] = [0, 0];
@@ -87,6 +89,22 @@ function distinct(sorted: number[]): readonly number[] {
 function inOrder<Item>(items: readonly Item[], compare: (a: Item, b: Item) => number): readonly Item[] {
   for (let at = 1; at < items.length; at++) if (compare(items[at - 1] as Item, items[at] as Item) > 0) return items.toSorted(compare);
   return items;
+}
+
+/** The stretches of phases that count where some are asynchronous, one after the other. `phases`: sorted by start. */
+function inFront(phases: readonly PlacedPhase[]): readonly PlacedPhase[] {
+  if (!phases.some(({ isAsync }) => isAsync === true)) return phases;
+  const times = distinct(phases.flatMap(({ from, until }) => [from, until]).sort((a, b) => a - b));
+  const stretches: PlacedPhase[] = [];
+  let running: PlacedPhase[] = [];
+  let next = 0;
+  for (const [index, from] of times.entries()) {
+    running = running.filter(({ until }) => until > from);
+    for (let phase = phases[next]; phase !== undefined && phase.from <= from; phase = phases[++next]) running.push(phase);
+    const front = running.find(({ isAsync }) => isAsync !== true) ?? running.at(-1);
+    if (front !== undefined) stretches.push({ phase: front.phase, from, until: times[index + 1] ?? from });
+  }
+  return stretches;
 }
 
 /** In a phase of waiting a rank does no work of its own, whether a collective was recorded there or not. `roles`: by phase. */

@@ -33,7 +33,7 @@ export interface RawStep {
   readonly gap: number;
   readonly phases: ReadonlyMap<string, number> | undefined;
   /** Spans of its phases, as far as they were recorded. */
-  readonly placed: readonly { readonly name: string; readonly from: number; readonly until: number }[];
+  readonly placed: readonly { readonly name: string; readonly from: number; readonly until: number; readonly isAsync?: boolean }[];
   readonly collectives: readonly RawCollective[];
   readonly ops?: OpTimes | undefined;
 }
@@ -167,7 +167,7 @@ function rankStep(
   roles: readonly PhaseRole[],
 ): RankStep {
   const other = numbers.get(otherPhase) as number;
-  const lying = placed.map(({ name, from, until }) => ({ phase: numbers.get(name) ?? other, from, until }));
+  const lying = placed.map(({ name, from, until, isAsync = false }) => ({ phase: numbers.get(name) ?? other, from, until, isAsync }));
   const pieces = cutStep(start, length, lying, collectives, other);
   const all = withUnplaced(pieces, phases, lying, numbers, other);
   return { length: Math.round(length), gap, pieces: withoutWaiting(all, roles), ops };

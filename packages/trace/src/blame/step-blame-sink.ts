@@ -32,6 +32,7 @@ interface Candidate {
   readonly name: string;
   readonly from: number;
   readonly until: number;
+  readonly isAsync: boolean;
 }
 
 interface Process {
@@ -240,12 +241,12 @@ export class StepBlameSink implements TraceSink {
     return Array.from({ length: this.#header?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   }
 
-  #span(process: Process, { lane, state, start, length, name, category }: TraceEvent): void {
+  #span(process: Process, { lane, state, start, length, name, category, isAsync }: TraceEvent): void {
     if (state === 'open') return;
     const isThread = lane.kind === 'thread';
     if (isThread && (process.steps < learningSteps || (this.#phases.size > 0 && this.#phases.has(name)))) {
       if (process.spans.length < limits.blameSpansPendingMax) {
-        process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name, from: start, until: start + length });
+        process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name, from: start, until: start + length, isAsync });
       }
     }
     process.exposed.span(lane, category, start, start + length);
@@ -254,14 +255,14 @@ export class StepBlameSink implements TraceSink {
   }
 
   #collective(process: Process, event: TraceEvent): void {
-    const { lane, state, start, length, name: op } = event;
+    const { lane, state, start, length, name: op, isAsync } = event;
     const raw = this.#parts.part;
     if (raw !== undefined && process.collectives.length < limits.blameCollectivesPerStepMax) {
       process.collectives.push(raw);
       process.exposed.collective(lane, raw);
     }
     if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
-      process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name: op, from: start, until: start + length });
+      process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name: op, from: start, until: start + length, isAsync });
     }
   }
 
