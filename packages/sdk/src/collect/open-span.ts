@@ -10,6 +10,7 @@
 // matches them: a span that turns out to be async after its `open` row was sent keeps that row's id.
 
 import { type EventTables, spanState } from '@ranktrace/protocol';
+import { recordingLimits } from '../model/recording-limits.ts';
 import type { BatchBuilder } from './batch-builder.ts';
 import type { OpenPhase } from './step-phases.ts';
 
@@ -59,10 +60,12 @@ export class OpenSpan {
   id: number;
   parent: number;
   /** The span below it on the stack: its parent, if it becomes async. */
-  readonly below: OpenSpan | undefined;
+  below: OpenSpan | undefined;
   /** Spans begun directly inside an undecided span; `undefined` for spans known to be sync or async. */
   readonly children: OpenSpan[] | undefined;
   phase: OpenPhase | undefined;
+  /** RankTime, ns; undefined while it is open. */
+  ended: number | undefined;
   #args: SpanArgument[] | undefined;
   #serial = 0;
   #row = 0;
@@ -92,6 +95,7 @@ export class OpenSpan {
   }
 
   end(builder: BatchBuilder, time: number, status: 'ok' | 'error'): void {
+    this.ended = time;
     const length = time - this.begin.start;
     const shown = this.begin.table === 'rpcs' ? status : '';
     if (this.#serial !== builder.serial) {
@@ -122,10 +126,22 @@ export class OpenSpan {
   }
 
   /** It turned out to be async: spans begun directly inside of it now have a parent to name. */
-  becomeAsync(builder: BatchBuilder, id: number): void {
+  becomeAsync(builder: BatchBuilder, id: number, isInside: (child: OpenSpan) => boolean = () => true): void {
     this.id = id;
     this.#patch(builder);
-    for (const child of this.children ?? []) child.adopt(builder, id);
+    for (const child of this.children ?? []) if (isInside(child)) child.adopt(builder, id);
+  }
+
+  /** A span begins directly inside of it. */
+  remember(child: OpenSpan): void {
+    if (this.children !== undefined && this.children.length < recordingLimits.childrenRememberedMax) this.children.push(child);
+  }
+
+  /** It turned out to lie beside the span below it. */
+  moveTo(builder: BatchBuilder, { below, parent }: OpenSpan): void {
+    this.below = below;
+    below?.remember(this);
+    if (parent !== 0) this.adopt(builder, parent);
   }
 
   /** Its enclosing span became async under this id. */

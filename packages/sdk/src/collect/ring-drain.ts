@@ -2,6 +2,7 @@
 //
 //   stack   [ step loop > forward > matmul ]      spans of this turn, innermost last; an `end` ends the last one
 //   async   { 17: allreduce, 19: fetch }          spans that outlive their turn, by id
+//   scopes  { 23: augment }                       spans of `using`, on the stack as long as nothing shows that they outlive what lies around them
 //
 // The drain makes a span row when it reads the begin, so the rows of a thread lie in order of start, outer before inner (open-span.ts).
 // Invariant: draining stops before a batch could become too large, and at each action: events before and after an action never share a
@@ -10,7 +11,7 @@
 import { limits, type RankTime, type Running, rankTime, spanState } from '@ranktrace/protocol';
 import { memoryCategories } from '../model/memory-category.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { fixedName, fixedNames, type RingDrops, RingReader, recordKind } from '../record/ring.ts';
+import { fixedName, fixedNames, type RingDrops, RingReader, recordKind, undecided } from '../record/ring.ts';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
 import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
 import { placeOf } from './running-place.ts';
@@ -50,6 +51,10 @@ const tables: Record<number, SpanTable> = {
   [recordKind.rpcClientBegin]: 'rpcs',
   [recordKind.rpcServerBegin]: 'rpcs',
 };
+/** Phases are spans that the program names; those with a category (ops, epochs, spans of OpenTelemetry) lie inside phases or around steps. */
+const isNamed = ({ table, extra }: SpanBegin): boolean => (table === 'spans' ? extra === '' : table === 'collectives');
+const isOp = ({ begin }: OpenSpan): boolean =>
+  begin.table === 'spans' && (begin.extra === fixedNames[fixedName.op] || begin.extra === fixedNames[fixedName.dataCopy]);
 const isArgument = (kind: number) =>
   kind === recordKind.numberArgument || kind === recordKind.stringArgument || kind === recordKind.nameArgument;
 const decoder = new TextDecoder();
@@ -62,6 +67,7 @@ export class RingDrain {
   readonly #names: string[] = [...fixedNames];
   readonly #stack: OpenSpan[] = [];
   readonly #async = new Map<number, OpenSpan>();
+  readonly #scopes = new Map<number, OpenSpan>();
   readonly #phases = new StepPhases();
   /** Start and number of the running step; `undefined` on threads that count no steps. */
   #step: { start: number; number: number } | undefined;
@@ -193,6 +199,7 @@ export class RingDrain {
         this.#end(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra);
         return;
       case recordKind.becameAsync: {
+        if (this.#leave(builder, a)) return;
         const span = this.#stack.pop();
         if (span === undefined) return;
         this.#async.set(a, span);
@@ -203,6 +210,13 @@ export class RingDrain {
         return;
       }
       case recordKind.asyncEnd: {
+        const scope = this.#scopes.get(a);
+        if (scope !== undefined && scope === this.#stack.at(-1)) {
+          this.#scopes.delete(a);
+          this.#end(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra);
+          return;
+        }
+        this.#leave(builder, a);
         const span = this.#async.get(a);
         this.#async.delete(a);
         // Other instrumentation may pass an end time that is long past.
@@ -323,16 +337,37 @@ export class RingDrain {
     };
     const below = this.#stack.at(-1);
     const span = new OpenSpan(begin, Math.max(0, id), parent, below, id < 0);
-    if (below?.children !== undefined && below.children.length < recordingLimits.childrenRememberedMax) below.children.push(span);
-    // Phases are spans that the program names; those with a category (ops, epochs, spans of OpenTelemetry) lie inside phases or around steps.
-    const isNamed = begin.table === 'spans' ? extra === fixedName.none : begin.table === 'collectives';
-    if (this.#step !== undefined && below === undefined && parent === 0 && isNamed) {
+    below?.remember(span);
+    if (this.#step !== undefined && below === undefined && parent === 0 && isNamed(begin)) {
       span.phase = this.#phases.begin(begin.name, start);
     }
     span.announce(builder);
     if (id > 0) this.#async.set(id, span);
     else this.#stack.push(span);
+    if (id < undecided) this.#scopes.set(undecided - id, span);
     this.#owner = span;
+  }
+
+  /**
+   * The scope with this id, if it is on the stack, turns out to be async. Ops directly inside of it are its own. Other spans lie beside it: its function may
+   * have returned before they began, at an `await`.
+   */
+  #leave(builder: BatchBuilder, id: number): boolean {
+    const scope = this.#scopes.get(id);
+    if (scope === undefined) return false;
+    this.#scopes.delete(id);
+    this.#stack.splice(this.#stack.lastIndexOf(scope), 1);
+    this.#async.set(id, scope);
+    scope.becomeAsync(builder, id, isOp);
+    for (const span of scope.children ?? []) {
+      if (isOp(span)) continue;
+      span.moveTo(builder, scope);
+      if (scope.phase === undefined || span.phase !== undefined || span.parent !== 0 || !isNamed(span.begin)) continue;
+      const { name, start } = span.begin;
+      if (span.ended === undefined) span.phase = this.#phases.beginLate(name, start);
+      else this.#phases.addLate(name, start, span.ended);
+    }
+    return true;
   }
 
   #enter(group: string, sequence: number): void {

@@ -21,7 +21,10 @@ export interface RecordFunction {
   <F extends Method>(fn: F, context: ClassMethodDecoratorContext): F;
   /** The same for TypeScript's `experimentalDecorators`. */
   (target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor;
-  /** `using` reads this on entry: the span begins then, and ends with the block. Across an `await`, too. */
+  /**
+   * `using` reads this on entry: the span begins then, and ends with the block. Across an `await` or `yield`, too: then other spans that began meanwhile lie
+   * beside it.
+   */
   readonly [Symbol.dispose]: () => void;
 }
 

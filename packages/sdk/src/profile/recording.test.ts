@@ -144,7 +144,95 @@ describe('spans', () => {
     rig.tick(10);
     await turn();
     recorder.closeScope(c);
-    expect(rig.flush().text()).toEqual(['a 0+45 whole', 'b 10+20 whole', 'c 20+35 whole id 1', 'inner 40+5 whole']);
+    expect(rig.flush().text()).toEqual(['a 0+45 whole', 'b 10+20 whole', 'c 20+35 whole id 3', 'inner 40+5 whole']);
+  });
+
+  test('a scope that a generator leaves open is async: the spans around it end where they end', () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    const load = function* () {
+      for (let batch = 0; batch < 2; batch++) {
+        const scope = recorder.openScope('load') as OpenScope;
+        rig.tick(5);
+        yield batch;
+        rig.tick(1);
+        recorder.closeScope(scope);
+      }
+    };
+    const loader = load();
+    for (let call = 0; call < 3; call++) {
+      recorder.record('data', undefined, () => {
+        loader.next();
+        recorder.record('after', undefined, () => rig.tick(1));
+      });
+      rig.tick(10);
+    }
+    expect(rig.flush().text()).toEqual([
+      'load 0+17 whole id 1',
+      'data 0+6 whole',
+      'after 5+1 whole',
+      'data 16+7 whole',
+      'load 17+17 whole id 2',
+      'after 22+1 whole',
+      'data 33+2 whole',
+      'after 34+1 whole',
+    ]);
+  });
+
+  test('a scope of an async function is left where it awaits: what its caller does then lies beside it', async () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    recorder.beginStep();
+    const gate = deferred();
+    const load = async (name: string) => {
+      const scope = recorder.openScope(name) as OpenScope;
+      if (recorder.beginOp(recorder.name('op'))) recorder.endOp(0, 0, 0, 0, 0, 0);
+      rig.tick(1);
+      await gate.promise;
+      recorder.closeScope(scope);
+    };
+    const step = async () => {
+      const both = [load('a'), load('b')];
+      recorder.record('forward', undefined, () => rig.tick(10));
+      gate.resolve();
+      await Promise.all(both);
+      rig.tick(1);
+    };
+    await step();
+    recorder.step();
+    expect(
+      rig
+        .flush()
+        .text()
+        .filter((line) => !line.startsWith('op')),
+    ).toEqual([
+      'a 0+12 whole id 1',
+      'b 1+11 whole id 2',
+      'forward 2+10 whole',
+      'step 0 0+13',
+      'phase 0 a 1 ×1',
+      'phase 0 b 1 ×1',
+      'phase 0 forward 10 ×1',
+    ]);
+    await recorder.record('outer', undefined, async () => {
+      await Promise.all([load('c'), recorder.record('d', undefined, async () => rig.tick(3))]);
+    });
+    expect(
+      rig
+        .flush()
+        .text()
+        .filter((line) => !/^(op|a|b|forward|step|phase)/.test(line)),
+    ).toEqual(['outer 13+4 whole id 3', 'c 13+4 whole id 4 in 3', 'd 14+3 whole id 5 in 3']);
+  });
+
+  test('a name that returned a promise once is still a span on the stack where it returns a value', async () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    await recorder.record('get', undefined, () => turn());
+    recorder.record('outer', undefined, () => {
+      recorder.record('get', undefined, () => rig.tick(5));
+    });
+    expect(rig.flush().text()).toEqual(['outer 0+5 whole', 'get 0+5 whole', 'get 0+0 whole id 1']);
   });
 
   test('nested sync spans lie inside each other, without ids', () => {
@@ -202,10 +290,10 @@ describe('spans', () => {
       'before 0+1 whole in 2',
       'after 1+1 whole in 2',
       'async 1+0 whole id 1 in 2',
-      'arrow 2+2 whole id 3',
-      'before 2+1 whole in 3',
-      'after 3+1 whole in 3',
-      'async 3+0 whole id 4 in 3',
+      'arrow 2+2 whole id 4',
+      'before 2+1 whole in 4',
+      'after 3+1 whole in 4',
+      'async 3+0 whole id 3 in 4',
     ]);
   });
 

@@ -6,8 +6,10 @@
 //
 // Whether a function is async is known only once it has returned, but its parts after an `await` need their parent then, so the context
 // (AsyncLocalStorage) must be set before the call. That costs 30 ns a call and, once used, 130 ns per `await` of the whole thread; so only
-// functions that may need it pay: `async` functions, and others whose name has not yet returned plain values.
-// A name that did and then returns a promise is recorded as async from there on; only that one call's later parts lack their parent.
+// functions that may need it pay: `async` functions, and others whose name has not yet returned plain values, or has returned a promise.
+// Where a name returns its first promise after plain values, that call's later parts lack their parent.
+//
+// A scope (`using`) is on the stack until something ends around it, or the turn does: only then is it known to be async.
 //
 // One file, because every kind of record is written from the same few fields, and an object in between would cost each of them.
 // Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); errors of `fn` go
@@ -20,7 +22,7 @@ import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded } from '../process/guarded.ts';
 import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
 import { NameTable } from './name-table.ts';
-import { fixedName, type RingWriter, recordKind, threadLine } from './ring.ts';
+import { fixedName, type RingWriter, recordKind, threadLine, undecided } from './ring.ts';
 import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
 
 /** Ancestry of the running code, carried over `await` by AsyncLocalStorage. */
@@ -45,8 +47,10 @@ export interface RecorderParts {
 
 /** A span between two calls of the program, `openScope` and `closeScope`. */
 export interface OpenScope {
-  /** Its async id; 0 while it is on the stack. */
-  id: number;
+  readonly id: number;
+  /** Spans on the stack below it, within its context. */
+  readonly depth: number;
+  isOnStack: boolean;
 }
 
 /** The profiler's action from a moment on. */
@@ -91,8 +95,6 @@ export interface AsyncBegin {
 
 const asyncKinds = { span: recordKind.spanBegin, client: recordKind.rpcClientBegin, server: recordKind.rpcServerBegin } as const;
 
-/** `a` of a begin record that may become async. */
-const undecided = -1;
 const failed = 1;
 
 const nothingWanted = new Int32Array(1);
@@ -120,14 +122,17 @@ export class Recorder {
   readonly #sequences = new Map<string, number>();
   /** Phases whose role is stated. */
   readonly #roles = new Set<string>();
-  /** Scopes open in this turn, outermost first. */
+  /** Scopes opened in this turn, outermost first; those of the innermost context from this index on. */
   readonly #scopes: OpenScope[] = [];
+  #scopesFrom = 0;
+  /** `depth` of the last scope that is on the stack above the innermost context; −1: none is. */
+  #scopeDepth = -1;
   /** Clock of this thread, ms: what began before is not recorded. */
   readonly opened: number;
   #on = true;
   #lastId: number;
   #contextUsed = false;
-  /** Open spans of this turn that lie on the stack, above the innermost context. */
+  /** Open spans of this turn that lie on the stack above the innermost context, other than scopes. */
   #depth = 0;
   /** Spans on the stack that an error ended, and whose ends are not written yet. */
   #owed = 0;
@@ -196,7 +201,7 @@ export class Recorder {
   /** Begins a span on the stack; if true, the span was accepted and `end` must follow in the same turn of the event loop. */
   begin(name: number, category = 0): boolean {
     // When recording is off, nothing is wanted: one check.
-    if (((this.#detail[0] as number) & (this.#depth === 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
+    if (((this.#detail[0] as number) & (this.#depth + this.#scopeDepth < 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
     const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const accepted = this.#begin(name, category, true);
     if (from > 0) this.#measured(from);
@@ -206,7 +211,7 @@ export class Recorder {
   /** Ends the innermost span that `begin` accepted. */
   end(): void {
     const time = this.#now();
-    this.#depth--;
+    if (--this.#depth < this.#scopeDepth) this.#leaveScopes();
     this.#ring.endSpan(time);
     if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
   }
@@ -227,11 +232,11 @@ export class Recorder {
    */
   endOp(signature: number, stack: number, module: number, sequence: number, allocated: number, freed: number): void {
     const ring = this.#ring;
+    if (--this.#depth < this.#scopeDepth) this.#leaveScopes();
     if (freed > 0) {
       if (ring.hasRoom(1)) ring.put(recordKind.endArgument, fixedName.bytesFreed, 0, freed, 0);
       else ring.dropArgument();
     }
-    this.#depth--;
     ring.endOp(this.#now(), signature, stack | (module << 16), sequence, allocated);
   }
 
@@ -283,9 +288,9 @@ export class Recorder {
 
   /** Ends the copy. `stack`: id of the text of `Call stack`, 0 for none. */
   endCopy(bytes: number, stack = 0): void {
+    if (--this.#depth < this.#scopeDepth) this.#leaveScopes();
     if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.endArgument, fixedName.bytes, 0, bytes, 0);
     else this.#ring.dropArgument();
-    this.#depth--;
     if (stack === 0) this.#ring.endSpan(this.#now());
     else this.#ring.endOp(this.#now(), 0, stack, 0, 0);
   }
@@ -301,7 +306,7 @@ export class Recorder {
       fixedName.dataCopy,
       name,
       id,
-      this.#depth === 0 ? this.#parent() : 0,
+      this.#isBare ? this.#parent() : 0,
       undefined,
       prepared,
     );
@@ -344,7 +349,7 @@ export class Recorder {
   /** Runs `fn` as a span called `name`, sync or async. Returns what `fn` returns; for a promise, one that settles alike. */
   record<T>(name: string, args: Args | undefined, fn: () => T): T {
     if (!this.#on) return fn();
-    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    const wanted = this.#isBare ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return fn();
     const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const id = this.#names.id(name);
@@ -355,32 +360,33 @@ export class Recorder {
   }
 
   /**
-   * Begins a span that `closeScope` ends; undefined when nothing is recorded. It is on the stack as long as the turn lasts, and async from
-   * there on: records of other turns do not lie inside of it.
+   * Begins a span that `closeScope` ends; undefined when nothing is recorded. If it is still open where the turn ends, or the span or function
+   * around it, it is async: of what was recorded meanwhile, only ops directly inside of it are its own.
    */
   openScope(name: string): OpenScope | undefined {
     if (!this.#on) return undefined;
-    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    const wanted = this.#isBare ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return undefined;
     const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
-    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
-    if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided, parent, undefined, undefined)) return undefined;
-    this.#depth++;
-    const scope = { id: 0 };
+    const parent = this.#contextUsed && this.#isBare ? this.#parent() : 0;
+    const id = ++this.#lastId;
+    if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided - id, parent, undefined, undefined)) return undefined;
+    const scope = { id, depth: this.#depth, isOnStack: true };
     if (this.#scopes.push(scope) === 1) queueMicrotask(this.#leaveTurn);
+    this.#scopeDepth = scope.depth;
     if (from > 0) this.#measured(from);
     return scope;
   }
 
   closeScope(scope: OpenScope): void {
-    if (scope.id !== 0) {
-      this.#putEnd(recordKind.asyncEnd, scope.id, 0);
-      return;
+    if (scope.isOnStack) {
+      // A scope may close before those that opened inside of it: they go on as async spans.
+      const at = this.#scopes.lastIndexOf(scope);
+      if (at >= this.#scopesFrom && scope.depth === this.#depth) this.#leaveScopes(at + 1);
+      scope.isOnStack = false;
+      this.#trimScopes();
     }
-    // A scope may close before those that opened inside of it: they go on as async spans.
-    for (let inner = this.#scopes.pop(); inner !== undefined && inner !== scope; inner = this.#scopes.pop()) this.#leaveStack(inner);
-    this.#depth--;
-    this.#putEnd(recordKind.end, 0, 0);
+    this.#putEnd(recordKind.asyncEnd, scope.id, 0);
   }
 
   /** Begins a span that `endAsync` may end, in any turn. Returns its id; 0 when it is not recorded, also for one from before this recorder. */
@@ -388,8 +394,8 @@ export class Recorder {
     if (!this.#on) return 0;
     const now = this.#now();
     const begin = time !== undefined && time <= now ? time : now;
-    const inside = parent === 0 && this.#depth === 0 ? this.#parent() : parent;
-    const wanted = inside === 0 && this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    const inside = parent === 0 && this.#isBare ? this.#parent() : parent;
+    const wanted = inside === 0 && this.#isBare ? detail.spans : detail.nestedSpans;
     if (begin < this.opened || (kind === 'span' && ((this.#detail[0] as number) & wanted) === 0)) return 0;
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
     const extra = this.#names.id(kind === 'span' ? category : peer);
@@ -590,7 +596,7 @@ export class Recorder {
       this.#ring.dropEvent();
       return false;
     }
-    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    const parent = this.#contextUsed && this.#depth + this.#scopeDepth < 0 ? this.#parent() : 0;
     const time = this.#now();
     if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, time, parent, publishes)) return false;
     this.#began = time;
@@ -683,13 +689,19 @@ export class Recorder {
   #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean, from = 0): T {
     const outer = this.#context.getStore();
     const outerId = outer?.id ?? 0;
-    const decided = name >= 0 && (fn?.constructor === AsyncFunction || this.#returned[name] === promises);
+    const decided = name >= 0 && fn?.constructor === AsyncFunction;
     const id = decided ? ++this.#lastId : undecided;
-    const accepted = begin(id, this.#depth === 0 ? outerId : 0);
+    const accepted = begin(id, this.#isBare ? outerId : 0);
     // Spans inside an undecided function lie inside of it on the stack: they need no id yet, and none is known.
     const context: SpanContext = { id: !accepted ? outerId : decided ? id : 0, trace: trace ?? outer?.trace };
     const depth = this.#depth;
-    this.#depth = accepted ? 0 : depth;
+    const scopesFrom = this.#scopesFrom;
+    const scopes = this.#scopes.length;
+    if (accepted) {
+      this.#depth = 0;
+      this.#scopesFrom = scopes;
+      this.#scopeDepth = -1;
+    }
     this.#contextUsed = true;
     if (from > 0) this.#measured(from);
     let result: T;
@@ -697,6 +709,8 @@ export class Recorder {
       result = this.#context.run(context, fn);
     } catch (error) {
       this.#depth = depth;
+      this.#scopesFrom = scopesFrom;
+      if (this.#scopes.length > 0) this.#leaveScopes(scopes);
       if (!decided) context.id = outerId;
       if (accepted && decided) this.#finish(id, failed);
       else if (accepted) {
@@ -706,6 +720,8 @@ export class Recorder {
       throw error;
     }
     this.#depth = depth;
+    this.#scopesFrom = scopesFrom;
+    if (this.#scopes.length > 0) this.#leaveScopes(scopes);
     if (!decided) context.id = outerId;
     if (isThenable(result)) {
       return decided ? this.#endWhenSettled(accepted ? id : 0, result) : this.#becomeAsync(name, accepted, context, result);
@@ -715,19 +731,35 @@ export class Recorder {
     return result;
   }
 
-  /** Ends the turn: open scopes leave the stack, innermost first. */
-  readonly #leaveTurn = guarded('leaving a turn', () => {
-    for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) this.#leaveStack(scope);
-  });
+  /** Whether nothing of this turn is on the stack above the innermost context. */
+  get #isBare(): boolean {
+    return this.#depth + this.#scopeDepth < 0;
+  }
 
-  /** The innermost open scope becomes an async span. */
+  readonly #leaveTurn = guarded('leaving a turn', () => this.#leaveScopes(0));
+
+  /** Scopes leave the stack, innermost first: those from this index on, by default those above the innermost span. */
+  #leaveScopes(from = this.#scopes.findIndex(({ depth }, at) => at >= this.#scopesFrom && depth > this.#depth)): void {
+    while (this.#scopes.length > from) {
+      const scope = this.#scopes.pop();
+      if (scope?.isOnStack === true) this.#leaveStack(scope);
+    }
+    this.#trimScopes();
+  }
+
+  /** Forgets the last scopes that are no more on the stack. */
+  #trimScopes(): void {
+    while (this.#scopes.length > this.#scopesFrom && this.#scopes.at(-1)?.isOnStack !== true) this.#scopes.pop();
+    this.#scopeDepth = this.#scopes.length > this.#scopesFrom ? (this.#scopes.at(-1)?.depth ?? -1) : -1;
+  }
+
+  /** An open scope becomes an async span. */
   #leaveStack(scope: OpenScope): void {
-    scope.id = ++this.#lastId;
-    this.#depth--;
+    scope.isOnStack = false;
     // Without room the span seems to end here; its own end will find no span, but the cell kept for it.
     if (!this.#ring.hasRoom(1)) {
       this.#ring.dropArgument();
-      this.#putEnd(recordKind.end, 0, 0);
+      this.#putEnd(recordKind.asyncEnd, scope.id, 0);
       this.#ring.keep();
       return;
     }
@@ -740,7 +772,7 @@ export class Recorder {
     if (name >= 0) this.#returned[name] = promises;
     if (!accepted) return result;
     const id = ++this.#lastId;
-    if (context === undefined) this.#depth--;
+    if (context === undefined && --this.#depth < this.#scopeDepth) this.#leaveScopes();
     // The kept cell stays for the end; this record needs one of its own. Without room the span seems to end here.
     if (!this.#ring.hasRoom(1)) {
       this.#ring.dropArgument();
@@ -777,6 +809,7 @@ export class Recorder {
    * out ends them, or the next step.
    */
   #endOwed(): void {
+    if (this.#depth < this.#scopeDepth) this.#leaveScopes();
     while (this.#owed > 0) {
       this.#ring.endFailed(this.#now());
       this.#owed--;

@@ -24,12 +24,14 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
 /**
  * Kinds of records. `a`, `b` and `extra` by kind; times are raw `performance.now()` values, names are ids of the thread's name table.
  *
- *   spanBegin         extra category; a id (0 on the stack, −1 on the stack but may become async, else async); b parent id or 0
+ *   spanBegin         extra category; a id (0 on the stack, −1 on the stack but may become async, −1 − id the same for a scope, else async);
+ *                     b parent id or 0
  *   collectiveBegin   the same with extra group, name op; then a cell: f64 sequence, f64 bytes, f64 1 + peer or 0
  *   rpcClientBegin    the same with extra peer, name method; then a cell: trace 16 bytes, span 8, parent span 8; rpcServerBegin alike
  *   end               ends the innermost span on the stack; extra status
- *   becameAsync       the innermost span on the stack returned a promise and is async from here on; a its id
- *   asyncEnd          a id; extra status
+ *   becameAsync       the innermost span on the stack returned a promise, or the scope with this id is still open where what lies around it
+ *                     ends: it is async from here on; a its id
+ *   asyncEnd          a id, also of a scope on the stack; extra status
  *   instant           extra category
  *   counter           extra unit, a value
  *   step              a number of the step that ended here, and the next begins; −1 − n: step n begins here and none ends;
@@ -74,6 +76,9 @@ export const recordKind = {
   engineMemory: 22,
   nameArgument: 23,
 } as const;
+
+/** `a` of a begin record that may become async. */
+export const undecided = -1;
 
 /** Names that every thread has from the start; defined ones follow. */
 export const fixedNames = ['', '(too many names)', 'cpu_op', 'data_copy', 'gc', 'Bytes', 'Bytes freed', 'Call stack'] as const;
