@@ -78,6 +78,21 @@ class Rig {
   }
 }
 
+test('a span that is still open lasts until recording ended', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0, 1024);
+  recorder.beginStep();
+  recorder.openScope('never awaited');
+  rig.tick(300);
+  const since = rig.batches.length;
+  recorder.close();
+  const ended = Number(rig.ns);
+  rig.tick(5000);
+  rig.collector.flush(true);
+  expect(rig.batches.slice(since).map(({ header }) => header.watermark <= ended)).not.toContain(false);
+  expect(rig.batches.at(-1)?.header).toMatchObject({ last: true, watermark: ended });
+});
+
 test('a thread that is announced again after it ended does not count its losses twice', () => {
   const rig = new Rig();
   const { recorder, about } = rig.thread(1);

@@ -137,8 +137,8 @@ export class Collector {
     if (last) this.#answerRequests(true);
     // If the spool is short, a small last batch, with the counts of losses, still fits where a large one does not.
     if (last && this.#parts.shipper.isShort && !this.#isEmpty) this.#cut(complete, false);
-    // Nothing follows the last batch, so its watermark may be the present.
-    this.#cut(last ? this.#now() : complete, last);
+    // Nothing follows the last batch, so its watermark may be the present, or the end of recording: what is open then lasts until there.
+    this.#cut(last ? Math.min(this.#now(), this.#closedAt) : complete, last);
   }
 
   /** Highest fill of any ring since the last call. */
@@ -358,7 +358,11 @@ export class Collector {
     }
     this.#threads.drainExcess(ended);
     this.#results.drained(this.#lost);
-    return complete;
+    return Math.min(complete, this.#closedAt);
+  }
+
+  get #closedAt(): number {
+    return this.#threads.main?.closedAt ?? Number.POSITIVE_INFINITY;
   }
 
   /** Other threads perform no actions: drains what they recorded before this action to the destination valid before it. */

@@ -81,6 +81,7 @@ export class RingDrain {
   #freed = 0;
   #action: ReadAction | undefined;
   #hasPauses = false;
+  #closedAt = Number.POSITIVE_INFINITY;
   #fullest = 0;
   /** The last finished steps, oldest first, with their numbers. */
   readonly recentSteps: { readonly step: number; readonly start: number; readonly end: number }[] = [];
@@ -101,6 +102,11 @@ export class RingDrain {
   /** Time of the newest record read, ns: no later record is older. */
   get newest(): RankTime {
     return rankTime(this.#newest);
+  }
+
+  /** When recording ended, as far as it is read, RankTime, ns; infinite while it goes on. */
+  get closedAt(): number {
+    return this.#closedAt;
   }
 
   /** Cumulative; events mod 2^32. */
@@ -255,6 +261,9 @@ export class RingDrain {
         return;
       case recordKind.action:
         this.#action = { sends: a === 1, begins: b === 1, ends: b === 2, time: rankTime(this.#time(raw)) };
+        return;
+      case recordKind.closed:
+        this.#closedAt = this.#time(raw);
         return;
       case recordKind.opEnd:
         this.#endOp(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra, name, a, b);

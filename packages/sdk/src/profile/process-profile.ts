@@ -450,6 +450,8 @@ export class ProcessProfile implements Profile {
     if (running === undefined) return undefined;
     running.judge.reportSampled();
     running.cycle.stop();
+    // Fetching may take as long as the shipper needs.
+    running.recorder.markEnd();
     this.#fetch();
     return this.#endRecording();
   }

@@ -130,6 +130,7 @@ export class Recorder {
   /** Clock of this thread, ms: what began before is not recorded. */
   readonly opened: number;
   #on = true;
+  #isEnded = false;
   #lastId: number;
   #contextUsed = false;
   /** Open spans of this turn that lie on the stack above the innermost context, other than scopes. */
@@ -186,8 +187,17 @@ export class Recorder {
     return this.#on ? (this.#detail[0] as number) : 0;
   }
 
+  /** The program's part ends here: what it left open lasts until now. What follows only completes the recording. */
+  markEnd(): void {
+    if (!this.#on || this.#isEnded || !this.#ring.hasRoomForStep()) return;
+    this.#isEnded = true;
+    this.#ring.put(recordKind.closed, 0, this.#now(), 0, 0);
+    this.#ring.publish();
+  }
+
   /** Turns recording off for good. */
   close(): void {
+    this.markEnd();
     this.#on = false;
     this.#detail = nothingWanted;
     this.#ring.close();

@@ -49,6 +49,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   engineMemory      totals of an engine; extra buffers, name tensors, a bytes
  *   pastSpan          a finished span; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin, 2 where they end
+ *   closed            the program's part of the recording ended
  *   asyncOwner        the arguments that follow belong to the async span whose id is a
  */
 export const recordKind = {
@@ -75,6 +76,7 @@ export const recordKind = {
   memoryCategory: 21,
   engineMemory: 22,
   nameArgument: 23,
+  closed: 24,
 } as const;
 
 /** `a` of a begin record that may become async. */

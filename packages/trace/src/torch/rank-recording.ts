@@ -21,7 +21,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, T
 export interface RecordingWindow {
   /** Trace time (ns) of the first start that is kept; default: the beginning. */
   readonly since?: number | undefined;
-  /** Trace time (ns) before which the last kept event starts; unended spans last until then. Default: the end of the run. */
+  /** Trace time (ns) before which the last kept event starts; unended spans last until then. Default: the end of the recording. */
   readonly until?: number | undefined;
   /** Whether to keep an event with this start (trace time, ns), for windows with gaps. */
   readonly isWanted?: ((start: number) => boolean) | undefined;
@@ -165,7 +165,9 @@ export abstract class RankRecording implements TraceSink {
   }
 
   end(totals: readonly ProcessTotals[]): void {
-    const end = this.#window.until === undefined ? this.last : Math.round(this.#until);
+    const { ended = false, until = this.last } = totals.find(({ process }) => process.index === this.#process?.index) ?? {};
+    // Counters and devices may be heard of after the recording ended.
+    const end = Math.round(this.#window.until ?? (ended ? until : this.last));
     for (const { event, track, start } of this.#open.values()) this.#emit(event, track, start, Math.max(start, end));
     this.ended(totals);
   }

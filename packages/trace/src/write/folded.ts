@@ -3,11 +3,12 @@
 //   rank 0;main;forward;aten::linear;aten::addmm 1520        outermost first, then self time in ns
 //
 // Spans nest as they do on the timeline; torch/collapsed-stacks.ts writes recorded call stacks instead. Steps are left out: they lie beside the spans.
+// A span that never ended lasts until its process was last heard of, as in torch/key-averages.ts.
 // Invariant: the lines add up to the self times of all spans (model/nested-times.ts).
 
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { NestedTimes } from '../model/nested-times.ts';
-import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { processNames } from './process-names.ts';
 import { writeLimits as limits } from './write-limits.ts';
 
@@ -69,8 +70,9 @@ class FoldedWriter implements TraceSink {
     this.#nested.event(event, node);
   }
 
-  end(): void {
-    this.#nested.end();
+  end(totals: readonly ProcessTotals[] = []): void {
+    const lastKnown = new Map(totals.map(({ process, until }) => [process.index, until]));
+    this.#nested.end(({ index }) => lastKnown.get(index));
     const frames: string[] = [];
     const write = (node: Node): void => {
       for (const child of node.children.values()) {
