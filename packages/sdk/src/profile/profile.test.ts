@@ -246,6 +246,15 @@ describe('without a schedule', () => {
     expect(names(prof)).toEqual(['work 0', 'inner', 'work 2', 'inner']);
   });
 
+  test('a step from inside of onTraceReady is in no recording', async () => {
+    const prof = start({ schedule: schedule({ wait: 1, warmup: 0, active: 2, repeat: 2 }), onTraceReady: (inside) => inside.step() });
+    train(prof, 0, 8);
+    expect(prof.stepNum).toBe(8);
+    expect(names(prof)).toEqual(['ProfilerStep*', 'work 4', 'inner', 'ProfilerStep*', 'work 5', 'inner']);
+    await prof.stop();
+    expect(warnings).toContain('A step from inside of the schedule or of onTraceReady is not counted');
+  });
+
   test('toggling an unknown activity switches nothing, and says so', async () => {
     const prof = start();
     prof.toggleCollectionDynamic(false, ['cpux']);

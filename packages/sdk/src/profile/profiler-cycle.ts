@@ -89,6 +89,11 @@ export class ProfilerCycle {
     return (this.#parts.firstStep ?? 0) + this.#steps;
   }
 
+  /** Whether the schedule or `traceReady` is running: a step then has no effect. */
+  get isInside(): boolean {
+    return this.#inside !== undefined;
+  }
+
   /** The action of the running step; NONE before the first `start`. */
   get currentAction(): ProfilerAction {
     return this.#action ?? ProfilerAction.NONE;
