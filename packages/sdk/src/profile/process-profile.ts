@@ -211,8 +211,11 @@ export class ProcessProfile implements Profile {
     try {
       if (typeof activities === 'string') throw new TypeError('text is no list');
       for (const activity of activities) {
-        if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
-        else if (activity === ProfilerActivity.CUDA) running.link.toggleDevices(enable);
+        if (activity === ProfilerActivity.CPU) {
+          running.control.toggle(~0, enable);
+          // Hooks come off at a step: an op may be running in them.
+          if (enable) running.hooks?.follow();
+        } else if (activity === ProfilerActivity.CUDA) running.link.toggleDevices(enable);
         else warn(`toggleCollectionDynamic leaves out "${activity}": it is no activity`);
       }
     } catch {

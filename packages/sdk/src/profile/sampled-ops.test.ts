@@ -41,6 +41,24 @@ async function train(prof: Profile, isOver: () => boolean): Promise<void> {
   x.dispose();
 }
 
+test('ops are recorded as soon as the host is switched on again', async () => {
+  const prof = start({ recordShapes: true });
+  const work = (name: string): void => recordFunction(name, () => tf.square(3).dispose());
+  work('before');
+  prof.toggleCollectionDynamic(false, ['cpu']);
+  work('off');
+  prof.step();
+  work('off');
+  prof.toggleCollectionDynamic(true, ['cpu']);
+  work('after');
+  work('after');
+  prof.step();
+  await prof.stop();
+  const counts = Object.fromEntries([...prof.keyAverages()].map(({ key, count }) => [key, count]));
+  expect(counts).toMatchObject({ before: 1, after: 2, Square: 3 });
+  expect(counts.off).toBeUndefined();
+});
+
 test('ops of one step in 64 are recorded, and everything says so', async () => {
   const prof = start({ overheadBudget: 0 });
   await train(prof, () => warnings.length > 0);

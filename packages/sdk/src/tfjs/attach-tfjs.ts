@@ -67,15 +67,25 @@ export class TfjsHooks {
 
   /** A step ended: records the engine's totals. */
   endStep(): void {
-    this.#follow();
+    this.follow();
     this.#hooks?.endStep();
     if (this.#options.withStack === true) this.#beginStep();
   }
 
   /** Results begin here. */
   beginWindow(): void {
-    this.#follow();
+    this.follow();
     this.#hooks?.beginWindow();
+  }
+
+  /** Hooks that record nothing would still slow the engine: they come off while ops are not wanted (shed, switched off). */
+  follow(): void {
+    const isWanted = (this.#recorder.detail & detail.ops) !== 0;
+    if (isWanted && this.#hooks === undefined && this.#engine !== undefined) this.#hooks = this.#hook(this.#engine);
+    else if (!isWanted && this.#hooks !== undefined) {
+      this.#hooks.remove();
+      this.#hooks = undefined;
+    }
   }
 
   /** Removes every hook; the last one first. */
@@ -93,23 +103,13 @@ export class TfjsHooks {
 
   #found(engine: ConstructorParameters<typeof EngineHooks>[0]): void {
     this.#engine = engine;
-    this.#follow();
+    this.follow();
   }
 
   #foundPackage(tf: TfjsNamespace): void {
     if (this.#isRemoved) return;
     this.#layers.install(tf);
     this.#options.onTfjs?.(tf);
-  }
-
-  /** Hooks that record nothing would still slow the engine: they come off while ops are not wanted (shed, switched off). */
-  #follow(): void {
-    const isWanted = (this.#recorder.detail & detail.ops) !== 0;
-    if (isWanted && this.#hooks === undefined && this.#engine !== undefined) this.#hooks = this.#hook(this.#engine);
-    else if (!isWanted && this.#hooks !== undefined) {
-      this.#hooks.remove();
-      this.#hooks = undefined;
-    }
   }
 
   #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): EngineHooks {
