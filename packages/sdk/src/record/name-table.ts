@@ -34,7 +34,10 @@ export class NameTable {
 
   #define(given: unknown): number {
     // JavaScript callers may pass anything; an invalid name must not stop training.
-    if (typeof given !== 'string') return 0;
+    if (typeof given !== 'string') {
+      this.#ring.dropName();
+      return fixedName.none;
+    }
     if (this.#ids.size >= recordingLimits.namesMax) {
       this.#ring.dropName();
       return fixedName.tooMany;
