@@ -107,7 +107,9 @@ export class Recording {
   /** Losses in words; undefined if nothing was lost. */
   get lossText(): string | undefined {
     const { events } = this.#dropped;
-    return events === 0 ? undefined : `${events} events were dropped while these were recorded: raise ringBytes, or record fewer`;
+    return events === 0
+      ? undefined
+      : `${events} events were dropped while these were recorded: raise ringBytes or record fewer, if no value was of the wrong type`;
   }
 
   get events(): FunctionEvents {
