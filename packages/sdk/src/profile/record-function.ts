@@ -30,7 +30,7 @@ export interface RecordFunction {
 
 /**
  * Runs `fn`, sync or async, as a span called `name`, on the running profile; without one it just runs `fn`. Returns what `fn` returns (for a
- * promise, one that settles alike), throws what it throws. Without `fn`, returns a decorator and scope of that name.
+ * promise, one that settles alike; any other object with a `then` as it is), throws what it throws. Without `fn`, returns a decorator and scope of that name.
  *
  * @example
  * const loss = recordFunction('forward', () => model.forward(batch));

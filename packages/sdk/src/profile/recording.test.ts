@@ -334,12 +334,15 @@ describe('spans', () => {
     expect(rig.flush().text()).toEqual(['sync 0+1 whole', 'sync 1+1 whole', 'async 2+1 whole id 1', 'call client error 3+1 whole id 2']);
   });
 
-  test('a lazy thenable does its work once', async () => {
+  test('a lazy thenable stays what it is, and does its work once, where the program starts it', async () => {
     const rig = new Rig();
     let started = 0;
     // biome-ignore lint/suspicious/noThenProperty: query builders look like this.
     const lazy = { then: (done: (value: number) => void) => done(++started) };
-    expect(await rig.recorder.record('query', undefined, () => lazy as PromiseLike<number>)).toBe(1);
+    const given = rig.recorder.record('query', undefined, () => lazy as PromiseLike<number>);
+    expect(given).toBe(lazy);
+    expect(started).toBe(0);
+    expect(await given).toBe(1);
     expect(started).toBe(1);
   });
 });

@@ -16,6 +16,7 @@
 // to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
+import { types } from 'node:util';
 import { collectiveKind, type PhaseRole, phaseRoleKey, phaseRoles } from '@ranktrace/protocol';
 import { allDetail, detail } from '../model/detail.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -690,7 +691,7 @@ export class Recorder {
       }
       throw error;
     }
-    if (isThenable(result)) return this.#becomeAsync(name, accepted, undefined, result);
+    if (isPromise(result)) return this.#becomeAsync(name, accepted, undefined, result);
     if (accepted) this.end();
     return result;
   }
@@ -733,7 +734,7 @@ export class Recorder {
     this.#scopesFrom = scopesFrom;
     if (this.#scopes.length > 0) this.#leaveScopes(scopes);
     if (!decided) context.id = outerId;
-    if (isThenable(result)) {
+    if (isPromise(result)) {
       return decided ? this.#endWhenSettled(accepted ? id : 0, result) : this.#becomeAsync(name, accepted, context, result);
     }
     if (name >= 0 && this.#returned[name] === unknown) this.#returned[name] = values;
@@ -778,7 +779,7 @@ export class Recorder {
   }
 
   /** The innermost span on the stack returned a promise: it leaves the stack and ends when the promise does. */
-  #becomeAsync<T>(name: number, accepted: boolean, context: SpanContext | undefined, result: T): T {
+  #becomeAsync<T>(name: number, accepted: boolean, context: SpanContext | undefined, result: T & Promise<unknown>): T {
     if (name >= 0) this.#returned[name] = promises;
     if (!accepted) return result;
     const id = ++this.#lastId;
@@ -797,12 +798,11 @@ export class Recorder {
 
   /**
    * A promise that settles like `result`, after the span ended. Not `result` itself: a side handler on it would mark its rejection as
-   * handled, and starting a lazy thenable (a query builder) twice would do its work twice.
+   * handled.
    */
-  #endWhenSettled<T>(id: number, result: T): T {
+  #endWhenSettled<T>(id: number, result: T & Promise<unknown>): T {
     if (id === 0) return result;
-    const promise = result instanceof Promise ? result : Promise.resolve(result);
-    return promise.then(
+    return result.then(
       (value: unknown) => {
         this.#putEnd(recordKind.asyncEnd, id, 0);
         return value;
@@ -884,11 +884,5 @@ export class Recorder {
 /** NaN for any value that is not a number: storing a BigInt would throw. */
 const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
 
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  if (typeof value !== 'object' || value === null) return false;
-  try {
-    return typeof (value as { then?: unknown }).then === 'function';
-  } catch {
-    return false; // Its getter threw.
-  }
-}
+/** Other objects with a `then` (a query builder, a lazy job) stay what they are: the program may call their methods, and has not started them yet. */
+const isPromise = (value: unknown): value is Promise<unknown> => typeof value === 'object' && value !== null && types.isPromise(value);
