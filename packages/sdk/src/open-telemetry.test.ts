@@ -118,6 +118,18 @@ test.for<[what: string, kind: number, attributes: Record<string, string | number
   expect(named(method)).toMatchObject({ kind: 'rpc', peer, arguments: attributes });
 });
 
+test('a span has the name that it has at its end', async () => {
+  start();
+  const spans = [SpanKind.SERVER, SpanKind.INTERNAL].map((kind) => startSpan('GET', { kind }));
+  const late = startSpan('late');
+  await sleep(600);
+  for (const [at, span] of spans.entries()) span.updateName(`renamed ${at}`).end();
+  late.updateName('renamed late').end();
+  const { named, events } = await stopAndRead();
+  for (const name of ['renamed 0', 'renamed 1', 'renamed late']) named(name);
+  expect(events.map(({ name }) => name)).not.toContain('GET');
+});
+
 test('attributes of the start and the end are arguments: text, numbers, truth values, lists as JSON', async () => {
   start();
   const span = startSpan('work', { attributes: { early: 'a', changed: 1, list: ['x', 'y'] } });

@@ -58,6 +58,8 @@ interface OpenTelemetryCall {
   parent: OpenTelemetryCall | undefined;
   /** The latest end of its ended children, in the units of `start`; 0 without any. */
   childrenEnd: number;
+  /** OpenTelemetry's name at its start: instrumentation may know the final one only at the end. */
+  readonly name: string;
 }
 
 /** By `SpanKind`. */
@@ -127,9 +129,10 @@ export class RanktraceSpanProcessor {
     const start = parent !== undefined && parent.start - read < 1 ? Math.max(parent.start, read) : read;
     const args: Record<string, string | number | boolean> = kind === 'span' ? { traceId, spanId } : {};
     const reported = this.#report(recorder, args, span.attributes, new Map());
+    const name = kind === 'span' ? span.name : methodOf(span);
     const id = recorder.beginAsync({
       kind,
-      name: this.#bounded(recorder, kind === 'span' ? span.name : methodOf(span)),
+      name: this.#bounded(recorder, name),
       category: 'open_telemetry',
       peer: this.#bounded(recorder, peerOf(span.attributes, kind)),
       ids: idBytes(traceId, spanId, parentId),
@@ -137,7 +140,8 @@ export class RanktraceSpanProcessor {
       parent: parent?.id ?? 0,
       args,
     });
-    if (id !== 0) this.#open.set(spanId, { recorder, id, start, startsNow: start === now, reported, parent, childrenEnd: 0 });
+    if (id !== 0)
+      this.#open.set(spanId, { recorder, id, name: span.name, start, startsNow: start === now, reported, parent, childrenEnd: 0 });
   }
 
   #end(span: OpenTelemetrySpan): void {
@@ -158,7 +162,9 @@ export class RanktraceSpanProcessor {
     const end = call.childrenEnd - own < 1 ? Math.max(own, call.childrenEnd) : own;
     if (call.parent !== undefined) call.parent.childrenEnd = Math.max(call.parent.childrenEnd, end);
     call.parent = undefined;
-    call.recorder.endAsync(call.id, { time: end, isError, args });
+    const isRenamed = typeof span.name === 'string' && span.name !== call.name;
+    const name = isRenamed ? this.#bounded(call.recorder, (kinds[span.kind] ?? 'span') === 'span' ? span.name : methodOf(span)) : undefined;
+    call.recorder.endAsync(call.id, { time: end, isError, args, name });
   }
 
   /** Adds to `args` attributes that are new since `reported` or have changed; returns all known so far. A list becomes JSON. */

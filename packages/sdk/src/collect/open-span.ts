@@ -56,7 +56,7 @@ export interface OpDetail {
 }
 
 export class OpenSpan {
-  readonly begin: SpanBegin;
+  begin: SpanBegin;
   id: number;
   parent: number;
   /** The span below it on the stack: its parent, if it becomes async. */
@@ -130,6 +130,15 @@ export class OpenSpan {
     this.id = id;
     this.#patch(builder);
     for (const child of this.children ?? []) if (isInside(child)) child.adopt(builder, id);
+  }
+
+  /** Readers that have its open row already know the old name, until it ends. */
+  rename(builder: BatchBuilder, name: string): void {
+    this.begin = { ...this.begin, name };
+    if (this.#serial !== builder.serial) return;
+    const { spans, collectives, rpcs } = builder.tables;
+    const columns = { spans: spans.columns.name, collectives: collectives.columns.op, rpcs: rpcs.columns.method };
+    columns[this.begin.table][this.#row] = builder.string(name);
   }
 
   /** A span begins directly inside of it. */

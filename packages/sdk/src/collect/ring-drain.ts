@@ -229,6 +229,9 @@ export class RingDrain {
         this.#end(builder, span, this.#placed(builder, raw, promised), extra);
         return;
       }
+      case recordKind.renamed:
+        this.#async.get(a)?.rename(builder, this.#names[name] ?? '');
+        return;
       case recordKind.asyncOwner:
         this.#owner = this.#async.get(a);
         return;

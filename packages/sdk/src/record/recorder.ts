@@ -417,10 +417,14 @@ export class Recorder {
     return accepted ? id : 0;
   }
 
-  /** Ends a span of `beginAsync`, at most once. `time` must not lie before its begin. */
-  endAsync(id: number, { time, isError = false, args }: { time?: number; isError?: boolean; args?: Args } = {}): void {
+  /** Ends a span of `beginAsync`, at most once. `time` must not lie before its begin. `name`: where it has another name by now. */
+  endAsync(
+    id: number,
+    { time, isError = false, args, name }: { time?: number; isError?: boolean; args?: Args; name?: string | undefined } = {},
+  ): void {
     if (!this.#on || id === 0) return;
     const now = this.#now();
+    if (name !== undefined) this.#rename(id, this.#names.id(name));
     const prepared = args === undefined ? [] : prepareArguments(args, this.#names, this.#ring);
     if (prepared.length > 0 && this.#ring.hasRoom(1)) {
       this.#ring.put(recordKind.asyncOwner, 0, 0, id, 0);
@@ -432,6 +436,11 @@ export class Recorder {
     this.#ring.put(recordKind.asyncEnd | ((isError ? failed : 0) << 8), 0, time !== undefined && time <= now ? time : now, id, 0);
     this.#ring.publish();
     this.#overhead += this.#now() - now;
+  }
+
+  #rename(id: number, name: number): void {
+    if (name >= 0 && this.#ring.hasRoom(1)) this.#ring.put(recordKind.renamed, name, 0, id, 0);
+    else this.#ring.dropName();
   }
 
   /** The trace of the running code. */

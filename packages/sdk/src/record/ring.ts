@@ -50,6 +50,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   pastSpan          a finished span; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin, 2 where they end
  *   closed            the program's part of the recording ended
+ *   renamed           name; a id of the async span
  *   asyncOwner        the arguments that follow belong to the async span whose id is a
  */
 export const recordKind = {
@@ -77,6 +78,7 @@ export const recordKind = {
   engineMemory: 22,
   nameArgument: 23,
   closed: 24,
+  renamed: 25,
 } as const;
 
 /** `a` of a begin record that may become async. */

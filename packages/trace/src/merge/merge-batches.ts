@@ -357,7 +357,13 @@ export class BatchMerger {
   }
 }
 
-/** Completes an `open` row by its `close` row: length, outcome, arguments. */
+/** The column of the shown name, which may be another one at the end of a span. */
+function namesOf({ name, columns }: EventTable<SpanTableName>): Record<number, number> {
+  const column = { spans: 'name', collectives: 'op', rpcs: 'method' } as const;
+  return (columns as Record<string, Record<number, number>>)[column[name]] ?? {};
+}
+
+/** Completes an `open` row by its `close` row: length, outcome, name, arguments. */
 function completeRow(
   open: OpenRow,
   closing: EventTable<SpanTableName>,
@@ -370,6 +376,9 @@ function completeRow(
   columns.length[open.row] = closing.columns.length[row] as number;
   const given = args.of(name, row);
   if (given !== undefined) open.arguments.set(name, open.row, given);
+  const names = namesOf(open.table);
+  const ended = strings[namesOf(closing)[row] as number] as string;
+  if (open.strings[names[open.row] as number] !== ended) names[open.row] = open.strings.push(ended) - 1;
   if (name !== 'rpcs') return;
   const status = strings[(closing as EventTable<'rpcs'>).columns.status[row] as number] as string;
   (open.table as EventTable<'rpcs'>).columns.status[open.row] = open.strings.push(status) - 1;
