@@ -17,6 +17,7 @@ import { newIncarnation } from '../model/incarnation.ts';
 import { checkCallback, type ProfileOptions, type ResolvedOptions, resolveOptions } from '../model/options.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, type Schedule, schedule } from '../model/schedule.ts';
+import { shownValue } from '../model/shown-value.ts';
 import { onProcessEnd } from '../process/process-exit.ts';
 import { signalWords, trackSignalClaims } from '../process/signal-claims.ts';
 import { calibrateZero } from '../process/thread-clock.ts';
@@ -30,7 +31,7 @@ import { watchThread } from '../sample/watch-thread.ts';
 import { checkSpoolRoot } from '../ship/spool-folders.ts';
 import { hookTfjs, type TfjsHooks } from '../tfjs/attach-tfjs.ts';
 import { awaitTfjs } from '../tfjs/await-tfjs.ts';
-import { findTfjs } from '../tfjs/find-tfjs.ts';
+import { findTfjs, isTfjs } from '../tfjs/find-tfjs.ts';
 import { LayerHooks } from '../tfjs/layer-hooks.ts';
 import { findSteps } from '../tfjs/step-finder.ts';
 import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
@@ -391,6 +392,9 @@ export class ProcessProfile implements Profile {
     const { schedule: given, onTraceReady } = this.#options;
     checkCallback('onTraceReady', onTraceReady);
     checkCallback('customTraceIdCallback', this.#traceIdCallback);
+    const { tf } = this.#options;
+    if (tf !== undefined && !isTfjs(tf))
+      throw new SdkError('bad_option', `Bad option tf: it must be TensorFlow.js, as import * as tf gives it, got ${shownValue(tf)}`);
     return {
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
       ready: onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory)),

@@ -143,6 +143,10 @@ describe('a schedule', () => {
   test.each<[unknown, RegExp]>([
     [{ onTraceReady: 5 }, /^bad_option: Bad option onTraceReady: it must be a function, got 5$/],
     [{ customTraceIdCallback: 'a' }, /^bad_option: Bad option customTraceIdCallback: it must be a function, got "a"$/],
+    [
+      { tf: { default: {} } },
+      /^bad_option: Bad option tf: it must be TensorFlow\.js, as import \* as tf gives it, got \{"default":\{\}\}$/,
+    ],
     [null, /^bad_option: Bad options of a profile: they must be an object such as .*, got null$/],
     ['night-42', /^bad_option: Bad options of a profile: .*, got text of 8 characters$/],
   ])('%o refuses the start', (options, message) => {

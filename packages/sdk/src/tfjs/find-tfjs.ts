@@ -77,7 +77,8 @@ function withLayers(core: TfjsNamespace, { layers, LayersModel, Sequential }: La
   return Object.assign(Object.create(core) as TfjsNamespace, { layers, LayersModel, Sequential });
 }
 
-function isTfjs(module: unknown): module is TfjsNamespace {
+/** Whether it is the namespace of one of tfjs's packages with an engine. */
+export function isTfjs(module: unknown): module is TfjsNamespace {
   if ((typeof module !== 'object' && typeof module !== 'function') || module === null) return false;
   try {
     return typeof (module as Partial<TfjsNamespace>).engine === 'function';
