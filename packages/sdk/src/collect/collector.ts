@@ -138,7 +138,7 @@ export class Collector {
     // If the spool is short, a small last batch, with the counts of losses, still fits where a large one does not.
     if (last && this.#parts.shipper.isShort && !this.#isEmpty) this.#cut(complete, false);
     // Nothing follows the last batch, so its watermark may be the present, or the end of recording: what is open then lasts until there.
-    this.#cut(last ? Math.min(this.#now(), this.#closedAt) : complete, last);
+    this.#cut(last ? Math.min(this.#now(), this.#threads.closedAt) : complete, last);
   }
 
   /** Highest fill of any ring since the last call. */
@@ -358,11 +358,7 @@ export class Collector {
     }
     this.#threads.drainExcess(ended);
     this.#results.drained(this.#lost);
-    return Math.min(complete, this.#closedAt);
-  }
-
-  get #closedAt(): number {
-    return this.#threads.main?.closedAt ?? Number.POSITIVE_INFINITY;
+    return Math.min(complete, this.#threads.closedAt);
   }
 
   /** Other threads perform no actions: drains what they recorded before this action to the destination valid before it. */

@@ -54,6 +54,11 @@ export class RecordedThreads {
     return this.#threads.values();
   }
 
+  /** When the thread that steps ended its recording, RankTime, ns; infinite while it goes on. */
+  get closedAt(): number {
+    return this.main?.closedAt ?? Number.POSITIVE_INFINITY;
+  }
+
   /** The thread that steps. */
   get main(): RingDrain | undefined {
     return this.#threads.get(this.#parts.mainThread)?.drain;
