@@ -104,6 +104,13 @@ describe("by torch's rules", () => {
     ]);
   });
 
+  test('a collection beside the only op of its name changes nothing', () => {
+    check(traceOf([op('a', 0, 100), op('a', 10, 80), { ...op('gc minor', 20, 10), cat: 'gc' }]), [
+      'a 1x cpu 90/100 device 0/0 memory 0/0',
+      'gc minor 1x cpu 10/10 device 0/0 memory 0/0',
+    ]);
+  });
+
   test('two of a name inside it are not, and count for themselves', () => {
     check(traceOf([op('a', 0, 100), op('a', 10, 20), op('a', 40, 20)]), ['a 3x cpu 100/140 device 0/0 memory 0/0']);
   });

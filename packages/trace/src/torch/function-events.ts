@@ -259,6 +259,7 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
   const parent = new Int32Array(length).fill(-1);
   const children = new Uint32Array(length);
   const isFolded = new Uint8Array(length);
+  const gc = table.strings.find('gc');
   const launched = new LaunchedWork(table, row, isDevice, isAsync, length);
 
   // Open events of each track, outermost first.
@@ -278,7 +279,8 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
       if (start < aboveEnd && end <= aboveEnd) {
         const outer = stack[stack.length - 1] as number;
         parent[event] = outer;
-        children[outer] = (children[outer] as number) + 1;
+        // Whether a collection interrupts a call is chance: it hides no only child.
+        if (columns.category[at] !== gc) children[outer] = (children[outer] as number) + 1;
         break;
       }
       stack.pop();
