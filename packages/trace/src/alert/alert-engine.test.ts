@@ -366,6 +366,20 @@ describe('ranks', () => {
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
   });
 
+  it.each<[string, Shape, number[]]>([
+    ['was killed after another one failed', {}, [3]],
+    ['never came', { ranks: 3, worldSize: 4 }, []],
+  ])('that are missing in a run that is over raise nothing again: one that %s', (_, shape, killed) => {
+    const job = new Job({ rules: { off: ['hang'] }, ...shape }).run(100);
+    job.engine.fail(2, '0001', 'Error: planted failure');
+    for (let rank = 0; rank < job.ranks; rank++) if (!killed.includes(rank)) job.lost.set(rank, { ended: true });
+    for (let rank = 0; rank < job.ranks; rank++) job.engine.rank(rank, job.fact(rank), job.nowMs);
+    for (let rank = 0; rank < job.ranks; rank++) job.silent.add(rank);
+    job.wait(900_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(job.last('resolved').resolution).toBe('the run ended');
+  });
+
   it('that said goodbye are not stopped, and with the last of them everything is over', () => {
     const job = new Job({ work: (_rank, _phase, step) => (step >= 600 ? 100 : 80) }).run(900);
     expect(job.kinds()).toEqual(['fired step_time']);
@@ -609,6 +623,27 @@ describe('ranks', () => {
     job.wait(20_000);
     expect(job.kinds()).toContain('fired data_loss');
     expect(job.last().summary).toBe('data of rank 1 is lost: 3 batches are missing');
+  });
+
+  it.each([
+    ['batches that never came', { missing: 3 }, 80_000],
+    ['events that the last batch says were dropped', { dropped: 7 }, 2000],
+  ])('that all ended have lost data all the same, also for a service that was started again: %s', (_, loss, firedMs) => {
+    const job = new Job().run(100);
+    for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { ended: true, ...(rank === 1 && loss) });
+    for (const rank of [0, 1, 2, 3]) job.engine.rank(rank, job.fact(rank), job.nowMs);
+    for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
+    for (const ms of [1000, firedMs]) {
+      job.wait(ms);
+      const state = JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState;
+      expect(state.isOver).toBe(false);
+      job.engine = AlertEngine.restore(state, job.nowMs);
+    }
+    expect(job.kinds()).toEqual(['fired data_loss']);
+    job.wait(70_000);
+    expect(job.kinds()).toEqual(['fired data_loss', 'resolved data_loss']);
+    expect(job.last('resolved').resolution).toBe('nothing more was lost for 60.0 s');
+    expect(job.engine.state().isOver).toBe(true);
   });
 
   it('on a host without clock pings are unaligned, where there are several hosts', () => {

@@ -114,7 +114,7 @@ export interface AlertEngineState {
   readonly run: string;
   /** Absent where it is not known, and in states of older services. */
   readonly worldSize?: number;
-  /** Whether all its ranks ended, or nothing came for so long that it is over. Absent in states of older services. */
+  /** Whether all its ranks ended, or nothing came for so long, that no alert of it can change any more. Absent in states of older services. */
   readonly isOver?: boolean;
   readonly judged: number;
   readonly stepTime: StepTimeState;
@@ -133,6 +133,8 @@ export interface AlertEngineState {
       readonly ended: boolean;
       readonly dropped: number;
       readonly missingLost: number;
+      /** Absent in states of older services. */
+      readonly missing?: number;
     },
   ])[];
 }
@@ -465,19 +467,15 @@ export class AlertEngine {
   /** Judges by time alone. Returns the changes since the last call. */
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
-    for (const [rank, state] of this.#ranks) {
-      if (state.hasBegun && !isGone(state) && this.isInJob(rank) && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
-        this.#raiseStopped(rank, { sinceMs: state.lastMs });
-      }
-      this.#judgeLoss(rank, state);
-    }
+    const isOver = this.#isOver();
+    for (const [rank, state] of this.#ranks) this.#judgeLoss(rank, state, isOver);
     // The job was restarted with fewer ranks.
     for (const rank of this.#stopped.ranks) if (!this.isInJob(rank)) this.#stopped.clear(rank, 'the job goes on without it');
-    for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
+    if (!isOver) this.#judgeSilence();
     this.#judgeClocks();
     // A run that ends by an error is over soon: its alert goes out all the same.
     if ([...this.#ranks.values()].some(({ failed }) => failed !== undefined)) this.#stopped.flush(nowMs);
-    if (this.#isOver()) this.#close(runEnded);
+    if (isOver) this.#close(runEnded);
     else this.#hang.judge(this.#hangFacts());
     for (const incidents of this.#all) incidents.flush(nowMs);
     return this.changes(nowMs);
@@ -502,15 +500,18 @@ export class AlertEngine {
       version: 1,
       run: this.#run,
       ...(Number.isFinite(this.#worldSize) && { worldSize: this.#worldSize }),
-      isOver: this.#isOver(),
+      isOver:
+        this.#isOver() &&
+        this.#losing.ranks.size === 0 &&
+        ![...this.#ranks.values()].some(({ missing, missingLost }) => missing > missingLost),
       judged: this.#assembly.judged,
       stepTime: this.#stepTime.state(),
       limit: this.#limit?.state() ?? null,
       incidents,
       hang: this.#hang.alert === undefined ? null : { ...this.#hang.alert },
       roles: [...this.roles.stated],
-      ranks: [...this.#ranks].map(([rank, { host, incarnation, worldSize, ended, dropped, missingLost }]) => {
-        return [rank, { host, incarnation, worldSize, ended, dropped, missingLost }];
+      ranks: [...this.#ranks].map(([rank, { host, incarnation, worldSize, ended, dropped, missingLost, missing }]) => {
+        return [rank, { host, incarnation, worldSize, ended, dropped, missingLost, missing }];
       }),
     };
   }
@@ -524,9 +525,10 @@ export class AlertEngine {
     this.#hang.restore(hang, nowMs);
     for (const [name, role] of roles) this.roles.state(`${phaseRoleKey}${name}`, role);
     for (const [rank, { missingLost, ...about }] of ranks) {
-      const { worldSize: ranksThen = this.#worldSize } = about;
-      const state = newRank({ ...about, worldSize: ranksThen, missing: missingLost, isBeside: isBeside(about.incarnation) }, nowMs);
-      this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
+      const { worldSize: ranksThen = this.#worldSize, missing = missingLost } = about;
+      const state = newRank({ ...about, worldSize: ranksThen, missing, isBeside: isBeside(about.incarnation) }, nowMs);
+      const lostAtMs = this.#losing.has(rank) ? nowMs : Number.NaN;
+      this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost, lostAtMs });
     }
     this.#lastBatchMs = nowMs;
   }
@@ -591,7 +593,8 @@ export class AlertEngine {
     this.#stepTime.close(this.#nowMs, resolution);
     this.#limit?.close(this.#nowMs, resolution);
     this.#hang.end(this.#nowMs, resolution);
-    for (const incidents of this.#all) incidents.clearAll(resolution);
+    // Losses often show only at the end: their incidents last as long as after any other loss.
+    for (const incidents of this.#all) if (incidents !== this.#losing) incidents.clearAll(resolution);
   }
 
   /** Ranks that stopped: by an error, or without a word. */
@@ -722,9 +725,19 @@ export class AlertEngine {
     } else if (share <= calmShare * most) this.#recording.clear(rank, `recording takes ${(100 * share).toFixed(2)} % again`);
   }
 
-  #judgeLoss(rank: number, state: RankState): void {
+  /** Ranks of a run that is over are not missed: their silence would be reported again with each look. */
+  #judgeSilence(): void {
+    for (const [rank, state] of this.#ranks) {
+      if (state.hasBegun && !isGone(state) && this.isInJob(rank) && this.#nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+        this.#raiseStopped(rank, { sinceMs: state.lastMs });
+      }
+    }
+    for (const rank of this.#absent()) this.#stopped.raise(rank, this.#nowMs, { key: 'never', step: null });
+  }
+
+  #judgeLoss(rank: number, state: RankState, isOver: boolean): void {
     // No newer batch will come to settle it.
-    if (state.ended && state.missing > state.missingLost && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
+    if ((isGone(state) || isOver) && state.missing > state.missingLost && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
       state.missingLost = state.missing;
       state.lostAtMs = this.#nowMs;
     }
