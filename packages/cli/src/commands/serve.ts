@@ -117,7 +117,7 @@ class RunTraces {
   #writing: Promise<void> = Promise.resolve();
   #again: NodeJS.Timeout | undefined;
   /** Batches of each run that is complete, and since when. */
-  readonly #complete = new Map<string, { readonly batches: number; readonly since: number }>();
+  readonly #complete = new Map<string, { readonly batches: number | undefined; readonly since: number }>();
 
   constructor(aggregator: Aggregator, out: string) {
     this.#aggregator = aggregator;
@@ -130,12 +130,13 @@ class RunTraces {
       this.#seen.add(run);
       const isComplete = ranks.length >= worldSize && ranks.every((rank) => rank.ended);
       if (!isComplete) this.#complete.delete(run);
-      else if (this.#isQuiet(run, batchesOf(ranks))) this.#write(run, batchesOf(ranks));
+      else if (this.#isQuiet(run)) this.#write(run);
     }
   }
 
   /** Whether a complete run has no trace yet, or got nothing more for a while. */
-  #isQuiet(run: string, batches: number): boolean {
+  #isQuiet(run: string): boolean {
+    const batches = this.#stored(run);
     const known = this.#complete.get(run);
     const now = performance.now();
     if (known?.batches !== batches) this.#complete.set(run, { batches, since: now });
@@ -157,8 +158,8 @@ class RunTraces {
     try {
       await this.#writing;
       for (const run of this.#failed) this.#tried.delete(run);
-      const batches = new Map(this.#aggregator.status().runs.map(({ run, ranks }) => [run, batchesOf(ranks)]));
-      for (const run of new Set([...this.#seen, ...batches.keys()])) this.#write(run, batches.get(run));
+      const open = this.#aggregator.status().runs.map(({ run }) => run);
+      for (const run of new Set([...this.#seen, ...open])) this.#write(run, open.includes(run));
       await this.#writing;
     } finally {
       clearTimeout(giveUp);
@@ -173,12 +174,21 @@ class RunTraces {
     return this.#failed.size === 0;
   }
 
-  /** `batches`: number of stored batches, undefined for a run that is not open. */
-  #write(run: string, batches: number | undefined): void {
+  #write(run: string, isOpen = true): void {
+    const batches = isOpen ? this.#stored(run) : undefined;
     // A run that was closed to make room got no batch since its trace was tried.
     if (this.#tried.has(run) && (batches === undefined || this.#tried.get(run) === batches)) return;
     this.#tried.set(run, batches);
     this.#writing = this.#writing.then(() => this.#writeNow(run));
+  }
+
+  /** Number of batches of all lives in the store of an open run, also of ranks that the job does without now; undefined: it cannot be read. */
+  #stored(run: string): number | undefined {
+    try {
+      return batchesOf(this.#aggregator.store(run).sources());
+    } catch {
+      return undefined; // the attempt to write its trace says why
+    }
   }
 
   /** Ranks that send: they have not said goodbye, and are not lost. */
@@ -194,7 +204,7 @@ class RunTraces {
       signal.throwIfAborted();
       const sources = this.#aggregator.store(run).sources();
       const going = this.#going(run);
-      this.#tried.set(run, batchesOf(sources.map(({ count }) => ({ batches: count }))));
+      this.#tried.set(run, batchesOf(sources));
       const report = await mergeAndReport(sources, path, [], signal);
       this.#failed.delete(run);
       const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
@@ -217,4 +227,4 @@ class RunTraces {
   }
 }
 
-const batchesOf = (lives: readonly { readonly batches: number }[]): number => lives.reduce((sum, { batches }) => sum + batches, 0);
+const batchesOf = (lives: readonly { readonly count: number }[]): number => lives.reduce((sum, { count }) => sum + count, 0);
