@@ -131,12 +131,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     capture: config?.capture && { captureSteps: (...request) => captures.capture(...request), ...config.capture },
     askCollectives: (name) => broadcast({ type: 'report_collectives', run: name }),
     isCutOff: () => jetStreams.some(({ isAway }) => isAway),
-    onResumed: (alert) => delivery.resume(alert),
+    onResumed: (alert, isTaken) => delivery.resume(alert, isTaken),
+    isOwed: (alert, isTaken) => delivery.owes(alert, isTaken),
     onNotice,
   });
   // Set up before anything arrives: the first batch may already raise an alert.
   const publish = nats && ((subject: string, text: string) => publishTo(jetStreams[0], subject, text));
-  const delivery = new AlertDelivery(config?.outputs ?? [], { onNotice, log: options.onNotice, publish });
+  const delivery = new AlertDelivery(config?.outputs ?? [], {
+    ...{ onNotice, log: options.onNotice, publish },
+    onSent: (output, alert) => alerts.delivered(output, alert),
+  });
   alerts.subscribe((alert) => delivery.deliver(alert));
   const former = (name: string): RankStatus[] => pipeline.live.former(name);
   const metrics = new Metrics({

@@ -5,6 +5,7 @@ import { AggregatorError } from '../model/errors.ts';
 import type { AlertOutput } from './alert-output.ts';
 import { alertmanager } from './alertmanager.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
+import type { IsTaken } from './delivery-marks.ts';
 import type { Fetch } from './http-post.ts';
 import { logOutput } from './log-output.ts';
 import { type NatsPublish, natsOutput } from './nats-output.ts';
@@ -17,6 +18,8 @@ export interface AlertDeliveryOptions {
   readonly onNotice: (notice: string) => void;
   readonly log?: ((line: string) => void) | undefined;
   readonly fetch?: Fetch | undefined;
+  /** An output took this alert. Never throws. */
+  readonly onSent?: ((output: string, alert: Alert) => void) | undefined;
   /** Needed by outputs of type `nats`. */
   readonly publish?: NatsPublish | undefined;
   /** Unix time, ms; default the system's. */
@@ -42,18 +45,24 @@ interface Route {
  */
 export class AlertDelivery {
   readonly #routes: readonly Route[];
+  readonly #wallMs: () => number;
   #exitCode: 0 | 1 = 0;
 
   /** Throws AggregatorError `bad_option` where an output needs NATS and there is none. */
   constructor(outputs: AlertOutputs, options: AlertDeliveryOptions) {
-    const ports = { nowMs: () => performance.now(), wallMs: options.wallMs ?? Date.now, onNotice: options.onNotice };
+    const { onNotice, onSent, wallMs = Date.now } = options;
+    const ports = { nowMs: () => performance.now(), wallMs, onNotice };
+    this.#wallMs = wallMs;
     const { retryMs = limits.outputRetryMs, closeMs = limits.outputCloseMs } = options;
     this.#routes = outputs.map((config) => {
       if (config.type === 'exit_code') return { config, queue: undefined };
       const { name, perMinute, retryForMs, holdMs } = config;
       return {
         config,
-        queue: new OutputQueue({ name, perMinute, retryForMs, holdMs, retryMs, closeMs }, outputOf(config, options), ports),
+        queue: new OutputQueue({ name, perMinute, retryForMs, holdMs, retryMs, closeMs }, outputOf(config, options), {
+          ...ports,
+          onSent: (alert) => onSent?.(name, alert),
+        }),
       };
     });
   }
@@ -67,9 +76,23 @@ export class AlertDelivery {
     }
   }
 
-  /** Takes an incident that an earlier life of the service reported: receivers that remember do not get it again. */
-  resume(alert: Alert): void {
-    for (const { config, queue } of this.#routes) if (isFor(config, alert)) queue?.resume(alert);
+  /** Takes an incident that an earlier life of the service reported: receivers that have taken it and remember do not get it again. */
+  resume(alert: Alert, isTaken: IsTaken = () => true): void {
+    for (const route of this.#routes) {
+      if (!isFor(route.config, alert)) continue;
+      if (this.#isOwed(route, alert, isTaken)) route.queue?.offer(alert);
+      else route.queue?.resume(alert);
+    }
+  }
+
+  /** Whether an output that remembers has not taken the alert, and may still want it: its end only until it is too old to be tried again. */
+  owes(alert: Alert, isTaken: IsTaken): boolean {
+    return this.#routes.some((route) => isFor(route.config, alert) && this.#isOwed(route, alert, isTaken));
+  }
+
+  #isOwed({ config }: Route, { resolvedAt }: Alert, isTaken: IsTaken): boolean {
+    if (config.type === 'exit_code' || config.type === 'alertmanager' || isTaken(config.name)) return false;
+    return resolvedAt === null || this.#wallMs() - Date.parse(resolvedAt) < config.retryForMs;
   }
 
   /** One line per output that sends, in the order of the configuration. */

@@ -568,7 +568,7 @@ describe('what is on disk', () => {
     await service.alerts.settled();
     expect(service.states).toEqual(['step_time resolved']);
     expect(service.reported[0]).toMatchObject({
-      resolution: 'the service was started again and does not see it any more',
+      resolution: 'the service was started again without alert-state.json, and cannot tell whether it goes on',
       before: expect.any(Number),
     });
     expect(service.notices).toEqual([

@@ -8,30 +8,25 @@
 // Invariant: reports of one alert keep their order, fired first and resolved last; an incident that an earlier life of the service reported is not
 // reported twice.
 
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { isAbsolute, join, relative } from 'node:path';
+import { join } from 'node:path';
 import type { Alert, Batch } from '@ranktrace/protocol';
-import {
-  type AlertChange,
-  AlertEngine,
-  type AlertEngineState,
-  type AlertRules,
-  defaultAlertRules,
-  type EngineAlert,
-} from '@ranktrace/trace/alert';
+import { type AlertChange, AlertEngine, type AlertRules, defaultAlertRules, type EngineAlert } from '@ranktrace/trace/alert';
 import type { Improvement } from '@ranktrace/trace/detect';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { withDeadline } from '../model/deadline.ts';
-import { messageOf, systemCode } from '../model/errors.ts';
+import { messageOf } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { ProcessExit, RankProcess } from '../store/exit-batch.ts';
 import type { RunStore } from '../store/run-store.ts';
+import { failedCapture, pendingCapture, writtenCapture } from './alert-capture.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
+import { alertStateName, readAlertState, type SavedAlertState, writeAlertState } from './alert-state.ts';
 import { withCause } from './alert-text.ts';
 import { BatchFacts, type Sequences } from './batch-facts.ts';
-import { meetStoredRanks, alertStateName as stateName } from './unfinished-runs.ts';
+import { DeliveryMarks, type IsTaken } from './delivery-marks.ts';
+import { meetStoredRanks } from './unfinished-runs.ts';
 
 export interface AlertServiceOptions {
   readonly rules?: AlertRules | undefined;
@@ -45,8 +40,10 @@ export interface AlertServiceOptions {
   readonly askCollectives?: ((run: string) => void) | undefined;
   /** Whether the broker, which brings the batches of runs that do not come directly, is out of reach. */
   readonly isCutOff?: (() => boolean) | undefined;
-  /** Receives incidents that are still open from an earlier life of the service, which reported them. */
-  readonly onResumed?: ((alert: Alert) => void) | undefined;
+  /** Receives incidents of an earlier life of the service, which reported them: those that are still open, and ended ones that are owed. */
+  readonly onResumed?: ((alert: Alert, isTaken: IsTaken) => void) | undefined;
+  /** Whether an output still wants the alert, which it has not taken. */
+  readonly isOwed?: ((alert: Alert, isTaken: IsTaken) => boolean) | undefined;
   readonly onNotice: (notice: string) => void;
   /** Unix time, ms, that is never set back; default: the system's time at the start plus the time passed since. */
   readonly nowMs?: (() => number) | undefined;
@@ -67,6 +64,7 @@ interface RunAlerts {
   readonly log: AlertLog;
   /** Current states, oldest first. */
   readonly alerts: Map<string, Alert>;
+  readonly marks: DeliveryMarks;
   /** Reports one after the other. */
   reporting: Promise<void>;
   /** Requests for reports of collectives since a hang is suspected, and when the next one is due. */
@@ -188,6 +186,24 @@ export class AlertService implements AsyncDisposable {
     if (this.#resuming.delete(run)) this.#open(run);
   }
 
+  /** An output took the alert. Never throws. */
+  delivered(output: string, alert: Alert): void {
+    const alerts = this.#runs.get(alert.run);
+    if (alerts !== undefined) {
+      alerts.marks.note(output, alert);
+      this.#save(alerts);
+      return;
+    }
+    // The run was closed meanwhile.
+    const store = this.#options.store(alert.run);
+    const { onNotice } = this.#options;
+    const saved = store && readAlertState(store.directory, alert.run, onNotice);
+    if (store === undefined || saved?.delivered === undefined) return;
+    const marks = new DeliveryMarks(saved.delivered, []);
+    marks.note(output, alert);
+    writeAlertState(store.directory, { ...saved, delivered: marks.saved({ has: () => true }) }, onNotice);
+  }
+
   /** Drops a run that was closed; its alerts stay on disk and are loaded with its next batch. */
   forget(run: string): void {
     const alerts = this.#runs.get(run);
@@ -242,15 +258,18 @@ export class AlertService implements AsyncDisposable {
     const { directory } = store;
     const nowMs = this.#nowMs();
     try {
-      const { alerts: known, unreadable } = readAlertLog(directory);
+      const { alerts: logged, unreadable } = readAlertLog(directory);
       if (unreadable > 0) onNotice(`run ${run}: ${unreadable} lines of its alerts cannot be read and are left out`);
+      const known = logged.slice(-limits.alertsPerRunMax);
+      const saved = readAlertState(directory, run, onNotice);
       const alerts: RunAlerts = {
         run,
         directory,
-        engine: this.#restored(run, directory, rules, nowMs),
+        engine: this.#restored(saved, run, directory, rules, nowMs),
         facts: new BatchFacts(),
         log: new AlertLog(directory),
-        alerts: new Map(known.slice(-limits.alertsPerRunMax).map((alert) => [alert.id, alert])),
+        alerts: new Map(known.map((alert) => [alert.id, alert])),
+        marks: new DeliveryMarks(saved?.delivered, known),
         reporting: Promise.resolve(),
         asked: 0,
         askMs: 0,
@@ -263,7 +282,7 @@ export class AlertService implements AsyncDisposable {
       this.#meetRanks(alerts, store, nowMs);
       // Met ranks are saved with the next state, also where no batch comes any more.
       alerts.isChanged = true;
-      this.#resolveUnknown(alerts, nowMs);
+      this.#resumeKnown(alerts, saved !== undefined, nowMs);
       return alerts;
     } catch (error) {
       if (this.#refused.size < limits.runsOpenMax) this.#refused.add(run);
@@ -272,14 +291,12 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
-  #restored(run: string, directory: string, rules: AlertRules, nowMs: number): AlertEngine {
-    const path = join(directory, stateName);
+  /** Without a state, or with one of other rules, the engine learns its baselines anew. */
+  #restored(saved: SavedAlertState | undefined, run: string, directory: string, rules: AlertRules, nowMs: number): AlertEngine {
     try {
-      const state = JSON.parse(readFileSync(path, 'utf8')) as AlertEngineState;
-      if (state.version === 1 && state.run === run) return AlertEngine.restore(state, nowMs, rules);
+      if (saved !== undefined) return AlertEngine.restore(saved, nowMs, rules);
     } catch (error) {
-      // Without a state, or with one of other rules, the engine learns its baselines anew.
-      if (systemCode(error) !== 'ENOENT') this.#options.onNotice(`"${path}" is left out: ${messageOf(error)}`);
+      this.#options.onNotice(`"${join(directory, alertStateName)}" is left out: ${messageOf(error)}`);
     }
     return new AlertEngine(run, rules);
   }
@@ -308,16 +325,28 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
-  /** Resolves incidents that are open in the log and missing in the engine: nothing else ever would. */
-  #resolveUnknown(alerts: RunAlerts, nowMs: number): void {
+  /** Takes up the alerts of an earlier life. Incidents that are open in the log and missing in the engine are resolved: nothing else ever would. */
+  #resumeKnown(alerts: RunAlerts, hasState: boolean, nowMs: number): void {
     const open = new Set(alerts.engine.open);
-    for (const alert of [...alerts.alerts.values()]) {
-      if (alert.state !== 'firing') continue;
-      this.#options.onResumed?.(alert);
-      if (open.has(alert.id) && this.#options.rules?.off.includes(alert.rule) !== true) continue;
-      const resolution = 'the service was started again and does not see it any more';
-      const capture = alert.capture?.state === 'pending' ? failed(alert.capture, 'the service ended') : alert.capture;
-      this.#report(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });
+    const { onResumed, isOwed, rules } = this.#options;
+    for (const known of [...alerts.alerts.values()]) {
+      const isTaken: IsTaken = (output) => alerts.marks.isTaken(output, known);
+      // Its steps are not recorded any more.
+      const isPending = known.capture?.state === 'pending';
+      const alert = isPending ? { ...known, capture: failedCapture(known.capture ?? pendingCapture, 'the service ended') } : known;
+      if (alert.state === 'resolved') {
+        if (isOwed?.(alert, isTaken) === true) onResumed?.(alert, isTaken);
+        continue;
+      }
+      onResumed?.(alert, isTaken);
+      if (open.has(alert.id) && rules?.off.includes(alert.rule) !== true) {
+        if (isPending) this.#report(alerts, alert);
+        continue;
+      }
+      const resolution = hasState
+        ? 'the service was started again and does not see it any more'
+        : `the service was started again without ${alertStateName}, and cannot tell whether it goes on`;
+      this.#report(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution });
     }
   }
 
@@ -377,7 +406,7 @@ export class AlertService implements AsyncDisposable {
       cause,
       ranks: ranksOf(said.ranks, cause),
       link: this.#link(alerts.run, place),
-      capture: wantsCapture ? pending : null,
+      capture: wantsCapture ? pendingCapture : null,
     };
     this.#report(alerts, reported);
     if (wantsCapture) this.#capture(alerts, reported, captures);
@@ -412,16 +441,8 @@ export class AlertService implements AsyncDisposable {
       ? { fromStep: first, steps: onset - first + stepsAfter, last: true }
       : { pull: { fromStep: first, toStep: Math.max(onset, step ?? onset) }, steps: stepsAfter };
     const done = captureSteps(alerts.run, request, this.#closed.signal).then(
-      ({ path, fromStep, toStep, ranks, late, dead, notes }): Alert['capture'] => ({
-        state: 'written',
-        path: isAbsolute(path) ? relative(alerts.directory, path) : path,
-        fromStep: fromStep === undefined ? null : Math.min(first, fromStep),
-        toStep: toStep ?? null,
-        ranks: [...ranks],
-        ranksMissing: [...late, ...dead].sort((a, b) => a - b),
-        text: notes.join('; ').slice(0, 1024),
-      }),
-      (error: unknown) => failed(pending, messageOf(error)),
+      (result) => writtenCapture(result, first, alerts.directory),
+      (error: unknown) => failedCapture(pendingCapture, messageOf(error)),
     );
     const reporting = done.then((capture) => {
       const alert = alerts.alerts.get(id);
@@ -433,6 +454,7 @@ export class AlertService implements AsyncDisposable {
 
   #report(alerts: RunAlerts, alert: Alert): void {
     alerts.alerts.set(alert.id, alert);
+    alerts.isChanged = true;
     for (const [id, { state }] of alerts.alerts) {
       if (alerts.alerts.size <= limits.alertsPerRunMax) break;
       if (state === 'resolved' || alerts.alerts.size > 2 * limits.alertsPerRunMax) alerts.alerts.delete(id);
@@ -452,39 +474,20 @@ export class AlertService implements AsyncDisposable {
   }
 
   #save(alerts: RunAlerts): void {
-    const path = join(alerts.directory, stateName);
-    const draft = `${path}.partial`;
+    const { engine, marks, directory } = alerts;
     alerts.isChanged = false;
     alerts.savedMs = this.#nowMs();
-    try {
-      writeFileSync(draft, JSON.stringify(alerts.engine.state()));
-      renameSync(draft, path);
-    } catch (error) {
-      rmSync(draft, { force: true });
-      this.#options.onNotice(`"${path}" is not written: ${messageOf(error)}`);
-    }
+    const state = engine.state();
+    const isOwed = (alert: Alert): boolean => this.#options.isOwed?.(alert, (output) => marks.isTaken(output, alert)) === true;
+    // A run with an alert that some output still wants is opened again.
+    const isOver = state.isOver === true && ![...alerts.alerts.values()].some(isOwed);
+    writeAlertState(directory, { ...state, isOver, delivered: marks.saved(alerts.alerts) }, this.#options.onNotice);
   }
 }
 
 const rulesOfStops: ReadonlySet<Alert['rule']> = new Set(['rank_stopped', 'hang']);
 /** For other rules the steps hold no evidence. */
 const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', ...rulesOfStops]);
-
-const pending: NonNullable<Alert['capture']> = {
-  state: 'pending',
-  path: null,
-  fromStep: null,
-  toStep: null,
-  ranks: [],
-  ranksMissing: [],
-  text: 'the steps are being recorded',
-};
-
-const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['capture'] => ({
-  ...capture,
-  state: 'failed',
-  text: text.slice(0, 1024),
-});
 
 /** Updates the cause when more ranks stop. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };

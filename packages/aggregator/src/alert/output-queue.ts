@@ -35,6 +35,8 @@ export interface QueuePorts {
   readonly wallMs: () => number;
   /** Receives one line for the operator. */
   readonly onNotice: (notice: string) => void;
+  /** The receiver took this alert. Never throws. */
+  readonly onSent?: ((alert: Alert) => void) | undefined;
 }
 
 /** Statistics of an output. Times are ISO 8601; null where there was none. */
@@ -259,6 +261,7 @@ export class OutputQueue {
       this.#sent++;
       this.#lastSentMs = this.#ports.wallMs();
       this.#remove(next);
+      this.#ports.onSent?.(next.alert);
       this.#works();
       return;
     }

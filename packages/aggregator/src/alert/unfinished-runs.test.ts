@@ -1,19 +1,23 @@
 // A service that is started again, over the runs that its earlier lives left: it watches those that may still go on, without a batch of theirs.
 
-import { rmSync, utimesSync } from 'node:fs';
+import { cpSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Alert } from '@ranktrace/protocol';
 import { resolveAlertRules } from '@ranktrace/trace/alert';
 import { expect, test } from 'vitest';
 import { type Aggregator, startAggregator } from '../service.ts';
 import { listSegments } from '../store/run-directory.ts';
 import { makeBatch } from '../testing/make-batch.ts';
+import { startReceiver } from '../testing/receiver.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { waitUntil } from '../testing/wait-until.ts';
-import { alertStateName } from './unfinished-runs.ts';
+import type { ServeConfig } from './alert-config.ts';
+import { alertStateName } from './alert-state.ts';
+import type { OutputConfig } from './output-config.ts';
 
-const start = (out: string): Promise<Aggregator> => {
+const start = (out: string, outputs: ServeConfig['outputs'] = []): Promise<Aggregator> => {
   const rules = resolveAlertRules({ rankStoppedMs: 1500, off: ['hang'] });
-  return startAggregator({ out, config: { page: undefined, rules, capture: undefined, outputs: [] } });
+  return startAggregator({ out, config: { page: undefined, rules, capture: undefined, outputs } });
 };
 
 const openAlerts = ({ alerts }: Aggregator): string[] =>
@@ -51,6 +55,62 @@ test('ranks whose service was killed before it saved their state are known from 
   await waitUntil('a rank is silent for too long', () => openAlerts(second).length > 0);
   expect(openAlerts(second)).toEqual(['rank_stopped of 0,1']);
 });
+
+test.each(['killed', 'ended'])(
+  'an alert that a webhook has not taken when the service was %s is sent by the next one, once',
+  async (how) => {
+    using directory = temporaryDirectory();
+    await using receiver = await startReceiver();
+    receiver.answer = { code: 500 };
+    const webhook: OutputConfig = {
+      type: 'webhook',
+      name: 'hook',
+      severity: 'warning',
+      perMinute: 6000,
+      retryForMs: 600_000,
+      holdMs: 0,
+      resolved: true,
+      url: receiver.url,
+      headers: {},
+      timeoutMs: 5000,
+      format: 'json',
+    };
+    const [before, after] = [join(directory.path, 'before'), join(directory.path, 'after')];
+    const taken = (): string[] => receiver.requests.splice(0).map(({ body }) => (body as Alert).state);
+    {
+      await using first = await start(before, [webhook]);
+      for (const rank of [0, 1]) expect(first.ingest(makeBatch({ rank, worldSize: 2 })).result).toBe('stored');
+      await waitUntil('the webhook refuses the alert', () => receiver.requests.length > 0);
+      if (how === 'killed') cpSync(before, after, { recursive: true });
+    }
+    if (how === 'ended') cpSync(before, after, { recursive: true });
+    rmSync(join(after, 'demo', 'lock'), { force: true });
+    receiver.answer = { code: 200 };
+    taken();
+    {
+      await using second = await start(after, [webhook]);
+      await waitUntil('the webhook takes the alert', () => receiver.requests.length > 0);
+      expect(openAlerts(second)).toEqual(['rank_stopped of 0,1']);
+    }
+    expect(taken()).toEqual(['firing']);
+    {
+      await using third = await start(after, [webhook]);
+      expect(openAlerts(third)).toEqual(['rank_stopped of 0,1']);
+      receiver.answer = { code: 500 };
+      for (const rank of [0, 1]) third.ingest(makeBatch({ rank, worldSize: 2, sequence: 1, last: true }));
+      await waitUntil('the webhook refuses the end', () => receiver.requests.length > 0);
+    }
+    expect(new Set(taken())).toEqual(new Set(['resolved']));
+    receiver.answer = { code: 200 };
+    {
+      await using _ = await start(after, [webhook]);
+      await waitUntil('the webhook takes the end', () => receiver.requests.length > 0);
+    }
+    await using last = await start(after, [webhook]);
+    expect(runsOf(last)).toEqual([]);
+    expect(taken()).toEqual(['resolved']);
+  },
+);
 
 test('runs that are over, and those of long ago, are left alone', async () => {
   using directory = temporaryDirectory();

@@ -8,9 +8,7 @@ import { aggregatorLimits as limits } from '../model/limits.ts';
 import { listSegments } from '../store/run-directory.ts';
 import { RunLock } from '../store/run-lock.ts';
 import type { RunStore } from '../store/run-store.ts';
-
-/** The file in a run's directory that holds the state behind its alerts. */
-export const alertStateName = 'alert-state.json';
+import { alertStateName } from './alert-state.ts';
 
 /**
  * The runs of `names` that are not over, the last heard first: none without a batch for `alertResumeMsMax`, none that another process writes, and
