@@ -4,9 +4,8 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AlertEngineState } from '@ranktrace/trace/alert';
 import { messageOf, systemCode } from '../model/errors.ts';
+import { alertStateName } from '../store/run-directory.ts';
 import type { DeliveryMark } from './delivery-marks.ts';
-
-export const alertStateName = 'alert-state.json';
 
 export interface SavedAlertState extends AlertEngineState {
   /** Absent in states of older services. */

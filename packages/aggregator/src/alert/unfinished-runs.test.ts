@@ -6,13 +6,12 @@ import type { Alert } from '@ranktrace/protocol';
 import { resolveAlertRules } from '@ranktrace/trace/alert';
 import { expect, test } from 'vitest';
 import { type Aggregator, startAggregator } from '../service.ts';
-import { listSegments } from '../store/run-directory.ts';
+import { alertStateName, listSegments } from '../store/run-directory.ts';
 import { makeBatch } from '../testing/make-batch.ts';
 import { startReceiver } from '../testing/receiver.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { waitUntil } from '../testing/wait-until.ts';
 import type { ServeConfig } from './alert-config.ts';
-import { alertStateName } from './alert-state.ts';
 import type { OutputConfig } from './output-config.ts';
 
 const start = (out: string, outputs: ServeConfig['outputs'] = []): Promise<Aggregator> => {

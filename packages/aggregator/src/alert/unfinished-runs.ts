@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import { decodeBatchHeader, isBeside } from '@ranktrace/protocol';
 import type { AlertEngine, AlertEngineState } from '@ranktrace/trace/alert';
 import { aggregatorLimits as limits } from '../model/limits.ts';
-import { listSegments } from '../store/run-directory.ts';
+import { alertStateName, listSegments } from '../store/run-directory.ts';
 import { RunLock } from '../store/run-lock.ts';
 import type { RunStore } from '../store/run-store.ts';
-import { alertStateName } from './alert-state.ts';
 
 /**
  * The runs of `names` that are not over, the last heard first: none without a batch for `alertResumeMsMax`, none that another process writes, and

@@ -13,7 +13,7 @@ import { mergeStored } from '../store/write-trace.ts';
 import { bundle } from '../testing/bundle.ts';
 import { type BatchShape, makeBatch, makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
-import { pruneStore } from './prune-store.ts';
+import { pruneStore, type Retention } from './prune-store.ts';
 
 const day = 24 * 3600 * 1000;
 const now = new Date('2026-06-15T12:00:00Z');
@@ -249,6 +249,29 @@ test('by size, traces go first, then detail, then steps, the oldest of each', as
   expect(rest.skipped).toEqual([expect.stringMatching(/^the store holds \d+ bytes, more than 1: /)]);
   expect(readFileSync(join(out, 'first', 'alerts.jsonl'), 'utf8')).toBe('kept\n');
   expect(statSync(join(out, 'first', 'run.json')).isFile()).toBe(true);
+});
+
+test.each<[string, Retention, boolean]>([
+  ['by size', { storeBytesMax: 20_000 }, false],
+  ['by age', { keepStepsMs: 3 * day }, true],
+])('the state behind the alerts goes with the last steps of its run: %s', async (_, retention, keepsNew) => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  for (const [run, days] of [
+    ['old', 9],
+    ['new', 1],
+  ] as const) {
+    await writeRun(out, run, days, 4);
+    writeFileSync(join(out, run, 'alert-state.json'), Buffer.alloc(30_000));
+  }
+  const isLeft = (): boolean[] => ['old', 'new'].map((run) => existsSync(join(out, run, 'alert-state.json')));
+  const planned = await pruneStore(out, retention, { now, dryRun: true });
+  expect(isLeft()).toEqual([true, true]);
+  const { pruned, skipped } = await pruneStore(out, retention, { now });
+  expect(pruned.map(({ path }) => path)).toContain(join(out, 'old', 'alert-state.json'));
+  expect(pruned.length).toBe(planned.pruned.length);
+  expect(skipped).toEqual([]);
+  expect(isLeft()).toEqual([false, keepsNew]);
 });
 
 test('a run that another process writes is left alone and named', { timeout: 60_000 }, async () => {

@@ -2,7 +2,7 @@
 //
 //   by age    trace files of ended runs      older than keepTraceMs     (derived: `ranktrace merge` makes them again)
 //             detail of closed segments      older than keepDetailMs    step times stay, as a summary
-//             steps of them, captures        older than keepStepsMs
+//             steps of them, captures        older than keepStepsMs    with the last of them the state behind the run's alerts
 //   by size   traces, then detail, then captures, then steps, oldest first, until all is within storeBytesMax
 //
 // A segment's age is that of its file: the time when its last batch was stored. Invariants: the segment in use stays; a run with another writer is
@@ -103,17 +103,31 @@ class StorePruning {
       if (isOlder(file, keepStepsMs)) return 'steps';
       return file.segment.pruned === undefined && isOlder(file, keepDetailMs) ? 'detail' : undefined;
     });
-    if (storeBytesMax === undefined) return this.#result(bytesBefore);
+    if (storeBytesMax === undefined) {
+      await this.#pruneStates(files);
+      return this.#result(bytesBefore);
+    }
     const full = (): boolean => this.#bytes > storeBytesMax;
     files = await this.#each(files, ({ kind }) => (full() && kind === 'trace' ? 'trace' : undefined));
     files = await this.#each(files, (file) => (full() && file.kind === 'segment' && !file.segment.pruned ? 'detail' : undefined));
     files = await this.#each(files, ({ kind }) => (full() && kind === 'capture' ? 'capture' : undefined));
-    await this.#each(files, (file) => (full() && file.kind === 'segment' && file.segment.pruned !== 'steps' ? 'steps' : undefined));
+    files = await this.#each(files, (file) => (full() && file.kind === 'segment' && file.segment.pruned !== 'steps' ? 'steps' : undefined));
+    await this.#pruneStates(files);
     if (full())
       this.#skipped.push(
         `the store holds ${this.#bytes} bytes, more than ${storeBytesMax}: the rest is being written, or is no segment or trace`,
       );
     return this.#result(bytesBefore);
+  }
+
+  /** Removes the state behind the alerts of runs that have no step left, unless this process has them open. */
+  async #pruneStates(files: readonly StoredFile[]): Promise<void> {
+    const withSteps = new Set(
+      files.flatMap((file) => (file.kind === 'segment' && file.segment.pruned !== 'steps' ? file.run.directory : [])),
+    );
+    await this.#each(files, ({ kind, run }) =>
+      kind === 'state' && !withSteps.has(run.directory) && this.#storeOf(run) === undefined ? 'steps' : undefined,
+    );
   }
 
   #result(bytesBefore: number): PruneResult {

@@ -4,7 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
-import { isRunName, listSegments, readRunFile, type SegmentFile } from '../store/run-directory.ts';
+import { alertStateName, isRunName, listSegments, readRunFile, type SegmentFile } from '../store/run-directory.ts';
 
 export interface StoredRun {
   /** Name of the run in its batches. */
@@ -22,12 +22,12 @@ interface FileAbout {
 }
 
 /**
- * `trace`: of the whole run, `capture`: of some of its steps, both derived from its segments. `other` is counted and never removed: alerts, spools,
- * the segment in use.
+ * `trace`: of the whole run, `capture`: of some of its steps, both derived from its segments; `state`: what its steps are compared with. `other` is
+ * counted and never removed: alerts, spools, the segment in use.
  */
 export type StoredFile =
   | (FileAbout & { readonly kind: 'segment'; readonly segment: SegmentFile })
-  | (FileAbout & { readonly kind: 'trace' | 'capture' | 'other' });
+  | (FileAbout & { readonly kind: 'trace' | 'capture' | 'state' | 'other' });
 
 const tracePattern = /\.(?:pftrace|perfetto-trace|json|txt)(?:\.gz)?$/;
 
@@ -89,7 +89,8 @@ export function surveyRunFiles(run: StoredRun, closed: readonly SegmentFile[] | 
   return files;
 }
 
-function kindOf(run: StoredRun, path: string): 'trace' | 'capture' | 'other' {
+function kindOf(run: StoredRun, path: string): 'trace' | 'capture' | 'state' | 'other' {
+  if (path === join(run.directory, alertStateName)) return 'state';
   const folder = dirname(path);
   if (folder === join(run.directory, 'captures') && tracePattern.test(path)) return 'capture';
   return folder === join(run.directory) && /^trace\./.test(basename(path)) && tracePattern.test(path) ? 'trace' : 'other';

@@ -5,6 +5,7 @@
 //                        000001.summary.seg              its detail was pruned
 //                        000001.empty.seg                its steps, too
 //   <out>/<run>/pruned.json        record of prunings, for people
+//   <out>/<run>/alert-state.json   the state behind its alerts
 //   <out>/<run>/quarantine.seg     bad batches that named this run
 //   <out>/<run>/lock               its current writer
 
@@ -18,6 +19,7 @@ import { guard, makeDirectory, segmentName, syncDirectory } from './segment-writ
 /** 2: there may be summaries among the segments, and a version that does not know them would report their batches as lost. */
 export type StoreFormat = 1 | 2;
 export const quarantineName = 'quarantine.seg';
+export const alertStateName = 'alert-state.json';
 
 export const segmentsDirectory = (directory: string): string => join(directory, 'segments');
 
