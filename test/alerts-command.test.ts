@@ -2,12 +2,15 @@
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
 import type { Alert, Overview, ViewMessage } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { makeAlert } from '../packages/aggregator/src/testing/make-alert.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
 import { slowingRun, stepRulesAlone } from './setup/slowing-run.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -85,6 +88,18 @@ describe('ranktrace alerts', () => {
     // One fault has one figure: the report's equals the alert's for the steps around its onset.
     const [, costMs] = /it costs ([\d.]+) ms per affected step/.exec(stored.stdout) ?? [];
     expect(Math.abs(Number(costMs) / reported.findings[0].costMsPerAffectedStep - 1)).toBeLessThan(0.15);
+  });
+
+  it('shows what it can read of the answer of a service, and says what it cannot', async () => {
+    const answer = { alerts: [makeAlert({ state: 'resolved' }), { ...makeAlert({ id: 'odd' }), onsetStep: 2 ** 53 }] };
+    await using server = createServer((_, response) => void response.end(JSON.stringify(answer)));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { code, stdout, stderr } = await runCommand(['alerts', '--url', url]);
+    expect(stderr).toContain(`${url}: 1 of its alerts cannot be read and are left out`);
+    expect(stdout).toContain('1 alert, 0 firing');
+    // The other one says that it is firing.
+    expect(code).toBe(1);
   });
 
   it('says in one line what it cannot do', async () => {

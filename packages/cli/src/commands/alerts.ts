@@ -19,24 +19,35 @@ export interface AlertsOptions {
 const answerMsMax = 10_000;
 
 export async function alerts(directory: string | undefined, options: AlertsOptions): Promise<number> {
-  const found = directory === undefined ? await ofService(options) : ofDirectory(directory, options.run);
+  const { alerts: found, isAnyFiring } = directory === undefined ? await ofService(options) : ofDirectory(directory, options.run);
   const inOrder = found.toSorted((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
   if (options.json === true) printData({ alerts: inOrder });
   else print(asText(inOrder));
-  return inOrder.some(({ state }) => state === 'firing') ? 1 : 0;
+  return isAnyFiring || inOrder.some(({ state }) => state === 'firing') ? 1 : 0;
 }
 
-async function ofService({ url, run, token }: AlertsOptions): Promise<readonly Alert[]> {
+interface FoundAlerts {
+  readonly alerts: readonly Alert[];
+  /** Whether one that cannot be read says that it is firing. */
+  readonly isAnyFiring: boolean;
+}
+
+async function ofService({ url, run, token }: AlertsOptions): Promise<FoundAlerts> {
   const path = `/v1/alerts${run === undefined ? '' : `?run=${encodeURIComponent(run)}`}`;
   const { code, text } = await askService({ url, method: 'GET', path, token, signal: AbortSignal.timeout(answerMsMax) });
   const given = code === 200 ? (jsonOf(text) as { alerts?: unknown } | undefined)?.alerts : undefined;
-  const answer = alertSchema.array().safeParse(given);
-  if (answer.success) return answer.data;
+  const found = Array.isArray(given) ? given.map((one) => ({ alert: alertSchema.safeParse(one).data, state: one?.state })) : undefined;
+  const alerts = found?.flatMap(({ alert }) => alert ?? []) ?? [];
+  if (found !== undefined && (alerts.length > 0 || found.length === 0)) {
+    const unreadable = found.length - alerts.length;
+    if (unreadable > 0) say(`${url}: ${unreadable} of its alerts cannot be read and are left out`);
+    return { alerts, isAnyFiring: found.some(({ state }) => state === 'firing') };
+  }
   throw new CliError('bad_input', `${url} answered with something else (HTTP ${code}): is it a ranktrace service of this version?`);
 }
 
 /** The alerts of one run, or of the runs in an output directory. */
-function ofDirectory(directory: string, run: string | undefined): Alert[] {
+function ofDirectory(directory: string, run: string | undefined): FoundAlerts {
   const isRun = (path: string): boolean => existsSync(join(path, 'run.json'));
   if (!existsSync(directory)) throw new CliError('bad_input', `${directory}: there is no such directory`);
   const directories = isRun(directory)
@@ -47,11 +58,12 @@ function ofDirectory(directory: string, run: string | undefined): Alert[] {
         .filter(isRun);
   if (directories.length === 0)
     throw new CliError('bad_input', `${directory} is no run${run === undefined ? '' : ` and holds no run "${run}"`}`);
-  return directories.flatMap((path) => {
-    const { alerts, unreadable } = readAlertLog(path);
-    if (unreadable > 0) say(`${path}: ${unreadable} lines of its alerts cannot be read and are left out`);
-    return alerts;
+  const alerts = directories.flatMap((path) => {
+    const log = readAlertLog(path);
+    if (log.unreadable > 0) say(`${path}: ${log.unreadable} lines of its alerts cannot be read and are left out`);
+    return log.alerts;
   });
+  return { alerts, isAnyFiring: false };
 }
 
 function jsonOf(text: string): unknown {
