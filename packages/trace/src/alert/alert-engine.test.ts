@@ -213,6 +213,19 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     );
   });
 
+  it('the first steps of a job are not held against the limit, and what the alert says of the others is told again', () => {
+    // Compilation, then 280 ms, then 180 ms, both over the limit; then a start of the job anew, which compiles again.
+    const limited = { seed, rules: { stepTimeLimitMs: 150, off: ['step_time', 'step_time_drift'] } } satisfies Shape;
+    const job = new Job({ ...limited, transfer: (step) => (step < 8 ? 900 : step < 40 ? 180 : 80) }).run(100);
+    expect(job.kinds()).toEqual(['fired step_time_limit']);
+    expect(job.last()).toMatchObject({ onsetStep: 8 });
+    expect(job.last().summary).toMatch(/^steps take 28\d ms, /);
+    expect(job.last('updated').summary).toMatch(/^steps take 18\d ms, over the limit of 150 ms, since step 8$/);
+    const again = new Job({ ...limited, transfer: (step) => (step < 5 || (step >= 100 && step < 105) ? 900 : 40) }).run(100);
+    for (const rank of [0, 1, 2, 3]) again.lost.set(rank, { incarnation: '0002' });
+    expect(again.run(100).kinds()).toEqual([]);
+  });
+
   it('restored it goes on as one that never stopped', () => {
     const shape: Shape = { seed, work: (rank, phase, step) => (rank === 2 && phase === 'forward' && step >= 600 && step < 1500 ? 92 : 80) };
     const [whole, parted] = [new Job(shape), new Job(shape)];
@@ -378,6 +391,16 @@ describe('ranks', () => {
     job.wait(900_000);
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
     expect(job.last('resolved').resolution).toBe('the run ended');
+  });
+
+  it('that stop after the last number that a step can have are reported with a step that can be read', () => {
+    const job = new Job({ ranks: 1 });
+    job.engine.rank(0, job.fact(0), job.nowMs);
+    const about = { length: 1e8, overhead: 0, phases: new Map<string, number>(), context: contextKeyOf('') };
+    job.engine.step(0, { step: Number.MAX_SAFE_INTEGER, ...about });
+    job.silent.add(0);
+    job.wait(40_000);
+    expect(job.last()).toMatchObject({ rule: 'rank_stopped', onsetStep: Number.MAX_SAFE_INTEGER });
   });
 
   it('that said goodbye are not stopped, and with the last of them everything is over', () => {

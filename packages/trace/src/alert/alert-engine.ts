@@ -37,7 +37,7 @@ import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
 import { type Onset, type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
 import { RankPlaces } from './rank-places.ts';
-import { type RankStepFact, StepAssembly } from './step-assembly.ts';
+import { type RankStepFact, StepAssembly, stepAfter } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
 import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
 import { type StopFacts, stopCause } from './stop-cause.ts';
@@ -250,6 +250,7 @@ export class AlertEngine {
       known.isRestarted = true;
       known.failed = undefined;
       known.memory.clear();
+      this.#limit?.restarted();
       this.#collectives.forget(rank);
       this.#reports.forget(rank);
       this.#places.forget(rank);
@@ -374,7 +375,7 @@ export class AlertEngine {
 
   #raiseStopped(rank: number, onset: Pick<Onset, 'sinceMs' | 'follows'>): void {
     const step = this.#assembly.lastOf(rank);
-    const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
+    const steps = step < 0 ? { step: null } : { step, onsetStep: stepAfter(step) };
     this.#stopped.raise(rank, this.#nowMs, { key: `${this.#ranks.get(rank)?.incarnation}-${step}`, ...steps, ...onset });
   }
 

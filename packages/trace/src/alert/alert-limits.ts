@@ -32,6 +32,8 @@ export const alertLimits = {
   alertMissingMs: 75_000,
   /** Long steps whose rank and phase are remembered: the last ones. */
   alertLongStepsKept: 64,
+  /** Steps after the start of a job that are not compared with a limit on the step time. */
+  alertLimitWarmUpSteps: 8,
   /** Last steps that are compared with a limit on the step time. */
   alertLimitSteps: 8,
   /** An alert fires when at least this many of the last `alertLimitSteps` steps are over the limit. */

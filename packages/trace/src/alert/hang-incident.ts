@@ -24,6 +24,7 @@ import { nameText, ranksText } from './alert-text.ts';
 import { type Accusation, type CollectiveReports, namedByAll } from './collective-reports.ts';
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
+import { stepAfter } from './step-assembly.ts';
 
 /** Unix ms. `isRestarted`: since then it has ended no step. */
 interface RankOfHang {
@@ -345,7 +346,7 @@ export class HangIncident {
       resolvedAt: null,
       resolution: null,
       step: step < 0 ? null : step,
-      onsetStep: step < 0 ? null : step + 1,
+      onsetStep: step < 0 ? null : stepAfter(step),
       onsetAt,
       unit: 'count',
       before: null,

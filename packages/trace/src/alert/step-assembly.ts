@@ -20,6 +20,9 @@ export interface RankStepFact {
   readonly tag?: StepTag | undefined;
 }
 
+/** The step after this one; the last number that a step can have is followed by itself. */
+export const stepAfter = (step: number): number => Math.min(step + 1, Number.MAX_SAFE_INTEGER);
+
 export class StepAssembly {
   readonly #pending = new Map<number, Map<number, RankStepFact>>();
   readonly #lastOf = new Map<number, number>();
