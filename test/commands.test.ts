@@ -321,32 +321,6 @@ describe('ranktrace serve', () => {
     expect(statSync(traceOf('two')).mtimeMs).toBe(before);
   });
 
-  it('writes the trace of a job that was started again with fewer ranks once, however long others go on', async () => {
-    const out = join(directory, 'fewer');
-    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
-    await service.said('storing in');
-    const play = async (run: string, count: number, steps: string): Promise<void> => {
-      const environment = {
-        RANKTRACE_URL: addressOf(service).replace('http', 'ws'),
-        RANKTRACE_RUN: run,
-        RANKTRACE_SPOOL_DIRECTORY: join(out, `spool-${count}`),
-      };
-      const ranks = await startRanks(count, ['test/programs/steps.mjs', steps, '5'], environment);
-      for (const rank of ranks) expect((await rank.ended).code).toBe(0);
-    };
-    const written = (): number => service.output().split('run fewer: ').length - 1;
-    await play('fewer', 2, '20');
-    await service.said('of 2 ranks in');
-    await play('fewer', 1, '20');
-    await service.said('of 2 ranks in 3 lives');
-    const before = written();
-    await play('other', 1, '400');
-    await service.said('run other: ');
-    expect(written()).toBe(before);
-    service.child.kill('SIGTERM');
-    expect((await service.ended).code).toBe(0);
-  });
-
   it('reports when a trace cannot be written, tries again at the end, and ends with 1', async () => {
     const out = join(directory, 'unwritable');
     mkdirSync(join(out, 'blocked', 'trace.pftrace'), { recursive: true });
