@@ -55,6 +55,7 @@ export class StepHistory {
   #lengths = new QuantileSketch();
   #least = Number.POSITIVE_INFINITY;
   #greatest = Number.NEGATIVE_INFINITY;
+  #lastEnd = Number.NEGATIVE_INFINITY;
   #skipped = 0;
 
   constructor(budget: StepBudget = new StepBudget()) {
@@ -87,6 +88,11 @@ export class StepHistory {
     return this.#size === 0 ? undefined : this.#starts[0];
   }
 
+  /** The latest end of a step, ns; −Infinity without steps. */
+  get lastEnd(): number {
+    return this.#lastEnd;
+  }
+
   /** Lengths of all steps, ns: accurate to 1 %, exact for up to 256 of them. */
   get lengths(): Pick<QuantileSketch, 'quantiles' | 'most'> {
     return this.#lengths;
@@ -105,6 +111,7 @@ export class StepHistory {
     this.#longest[bin] = Math.max(this.#longest[bin] as number, length);
     this.#least = Math.min(this.#least, step);
     this.#greatest = Math.max(this.#greatest, step);
+    this.#lastEnd = Math.max(this.#lastEnd, start + length);
     this.#lengths.add(length);
     if (phases === undefined) return;
     for (const [name, time] of phases) {
@@ -121,6 +128,7 @@ export class StepHistory {
     this.#lengths = new QuantileSketch();
     this.#least = Number.POSITIVE_INFINITY;
     this.#greatest = Number.NEGATIVE_INFINITY;
+    this.#lastEnd = Number.NEGATIVE_INFINITY;
     this.#skipped = 0;
   }
 

@@ -23,6 +23,21 @@ function rankOf(
 }
 
 describe('overviewOf', () => {
+  it('leaves out a hang that an earlier analysis found, once all ranks have ended a step since', () => {
+    const text = 'rank 1 is inside of all_reduce 10 for 15.0 s; rank 0 never entered it';
+    const hang = { severity: 'alert', kind: 'hang', text, ranks: [0], from: 9_500, until: 20_000 } as const;
+    const analysis = { findings: [hang], waiting: [], waitingWhole: 0, stepTime: 0, since: undefined, beginning: undefined };
+    const found = (...steps: number[]) =>
+      overviewOf(
+        steps.map((count, rank) => rankOf(rank, count, () => 100)),
+        { bins: 8 },
+        analysis,
+      ).findings;
+    expect(found(10, 10)).toEqual([hang]);
+    expect(found(10, 22)).toEqual([hang]);
+    expect(found(21, 22)).toEqual([]);
+  });
+
   it('reports who is slow, in which phase', () => {
     const overview = overviewOf([rankOf(0, 4, () => 100), rankOf(1, 4, () => 200), rankOf(2, 4, () => 120)], { bins: 8 });
     expect(overview).toMatchObject({ fromStep: 0, toStep: 3, steps: 4, bins: [0, 1, 2, 3], times: [0, 1000, 2000, 3000] });

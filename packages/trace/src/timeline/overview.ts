@@ -16,7 +16,7 @@
 //   else, all steps of the run     the analysis, which keeps the length of each step; without it, the slowest of the ranks' own sketches
 //   else                           nothing
 
-import { type HeatCells, type Overview, type OverviewRank, otherPhase, type StepPercentiles } from '@ranktrace/protocol';
+import { type HeatCells, type Overview, type OverviewRank, otherPhase, type StepPercentiles, type ViewFinding } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
 import type { StepMeasure } from '../analyse/step-measures.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
@@ -92,7 +92,7 @@ export function overviewOf(
     ranks,
     phases,
     phaseRoles: phases.map((name) => roles.of(name)),
-    findings: analysis?.findings ?? [],
+    findings: (analysis?.findings ?? []).filter((finding) => !isOver(finding, hosts)),
     measures: analysis?.measures?.known ?? [],
     ...(analysis?.gpus && { gpus: analysis.gpus }),
     waiting: analysis?.waiting ?? [],
@@ -101,6 +101,16 @@ export function overviewOf(
     analysed: isCurrent,
     analysedSince: analysis?.since ?? null,
   };
+}
+
+/** Whether a hang that an earlier analysis found is over: every rank has ended a step since. */
+function isOver({ kind, until }: ViewFinding, processes: readonly StepsOfProcess[]): boolean {
+  if (kind !== 'hang' || until === undefined) return false;
+  const goesOn = new Map<number, boolean>();
+  for (const { process, clock, steps } of processes) {
+    if (steps.count > 0) goesOn.set(process.rank, goesOn.get(process.rank) === true || clock.toTrace(steps.lastEnd) > until);
+  }
+  return goesOn.size > 0 && [...goesOn.values()].every((goes) => goes);
 }
 
 /** The processes with their steps as they count; `analysis`: one that covers all data. */
