@@ -130,7 +130,7 @@ function isApart({ ranks, roles }: OpenWorkSummary, { inside, missing }: OpenCol
 
 function apartText({ ranks }: OpenWorkSummary, { group, op, sequence, inside, missing }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);
-  const of = inside.map(({ rank }) => rank);
+  const of = inOrder(inside);
   const where = placesTexts(placesOf(ranks), missing, ['is', 'are']).join('; ');
   return `${ranksText(of)} ${of.length === 1 ? 'is' : 'are'} inside of ${name} for ${lengthText(length)}; the others wait in another place: ${where}`;
 }
@@ -138,7 +138,7 @@ function apartText({ ranks }: OpenWorkSummary, { group, op, sequence, inside, mi
 function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);
   const called = new Set(differing.map(({ rank }) => rank));
-  const all = inside.map(({ rank }) => rank);
+  const all = inOrder(inside);
   const same = all.filter((rank) => !called.has(rank));
   const alike = same.length > 0 ? same : all;
   const others = [
@@ -158,3 +158,5 @@ function differingTexts(differing: OpenCollective['differing'], op: string, byte
   }
   return [...calls].sort(([, a], [, b]) => a.length - b.length).map(([call, ranks]) => `${ranksText(ranks)} ${call}`);
 }
+
+const inOrder = (of: OpenCollective['inside']): number[] => of.map(({ rank }) => rank).sort((a, b) => a - b);
