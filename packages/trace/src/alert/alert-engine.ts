@@ -469,7 +469,7 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     const isOver = this.#isOver();
-    for (const [rank, state] of this.#ranks) this.#judgeLoss(rank, state, isOver);
+    for (const [rank, state] of this.#ranks) this.#judgeLoss(rank, state);
     // The job was restarted with fewer ranks.
     for (const rank of this.#stopped.ranks) if (!this.isInJob(rank)) this.#stopped.clear(rank, 'the job goes on without it');
     if (!isOver) this.#judgeSilence();
@@ -501,10 +501,7 @@ export class AlertEngine {
       version: 1,
       run: this.#run,
       ...(Number.isFinite(this.#worldSize) && { worldSize: this.#worldSize }),
-      isOver:
-        this.#isOver() &&
-        this.#losing.ranks.size === 0 &&
-        ![...this.#ranks.values()].some(({ missing, missingLost }) => missing > missingLost),
+      isOver: this.#isOver() && this.#losing.ranks.size === 0 && ![...this.#ranks.values()].some(mayHaveLost),
       judged: this.#assembly.judged,
       stepTime: this.#stepTime.state(),
       limit: this.#limit?.state() ?? null,
@@ -736,9 +733,9 @@ export class AlertEngine {
     for (const rank of this.#absent()) this.#stopped.raise(rank, this.#nowMs, { key: 'never', step: null });
   }
 
-  #judgeLoss(rank: number, state: RankState, isOver: boolean): void {
+  #judgeLoss(rank: number, state: RankState): void {
     // No newer batch will come to settle it.
-    if ((isGone(state) || isOver) && state.missing > state.missingLost && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
+    if (mayHaveLost(state) && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
       state.missingLost = state.missing;
       state.lostAtMs = this.#nowMs;
     }
@@ -784,6 +781,9 @@ export class AlertEngine {
 
 /** Whether its program is known to have ended. */
 const isGone = ({ ended, exit }: Pick<RankState, 'ended' | 'exit'>): boolean => ended || exit !== undefined;
+
+/** Whether it has ended, and batches of it are missing that may still come. */
+const mayHaveLost = (state: RankState): boolean => isGone(state) && state.missing > state.missingLost;
 
 const endOf = (state: RankState): { readonly ended: boolean; readonly endedMs: number } => ({
   ended: isGone(state),
