@@ -1,9 +1,9 @@
-import { nanos, traceTime } from '@ranktrace/protocol';
+import { besideOf, nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Lanes } from '../model/lanes.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
-import { processTotals, traceEvent, traceLane } from '../testing/trace-events.ts';
+import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { KeyAveragesSink } from './key-averages.ts';
 
 const laneOf = (index: number): TraceLane => traceLane({ index, name: `lane ${index}`, tid: index });
@@ -272,6 +272,32 @@ describe('averages', () => {
   it('of nothing are none', () => {
     expect(new KeyAveragesSink().averages).toEqual([]);
   });
+});
+
+it('a span of a rank that a window of PyTorch’s profiler beside it repeats as an annotation counts once', () => {
+  const [own, window, alone] = [
+    traceProcess({ index: 1, rank: 0 }),
+    traceProcess({ index: 2, rank: 0, incarnation: besideOf('a') }),
+    traceProcess({ index: 3, rank: 1, incarnation: besideOf('b') }),
+  ];
+  const sink = new KeyAveragesSink();
+  sink.begin(traceHeader([window, own, alone]));
+  const lanes = [own, window, alone].map((process, index) => traceLane({ index, process }));
+  for (const lane of lanes) sink.lane(lane);
+  const spanOf = (at: number, name: string, category: string, start: number, length: number): void =>
+    sink.event(traceEvent({ lane: lanes[at] as TraceLane, name, category, start: traceTime(start), length: nanos(length) }));
+  // The annotation begins before the span, and what lies in it is counted; one that the rank did not record, and one of a rank that recorded nothing, too.
+  spanOf(1, 'forward', 'user_annotation', 0, 100);
+  spanOf(0, 'forward', '', 1, 98);
+  spanOf(1, 'aten::mm', 'cpu_op', 10, 20);
+  spanOf(1, 'loss', 'user_annotation', 100, 5);
+  spanOf(2, 'forward', 'user_annotation', 100, 7);
+  sink.end([]);
+  expect(sink.averages.map(({ key, count, total, self }) => [key, count, total, self])).toEqual([
+    ['forward', 2, 105, 105],
+    ['aten::mm', 1, 20, 20],
+    ['loss', 1, 5, 5],
+  ]);
 });
 
 it('a kernel and the host span of the same name are two rows', () => {

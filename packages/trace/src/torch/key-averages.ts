@@ -1,7 +1,11 @@
 // Key averages: calls, total and self time per name, as in torch.profiler's table. A sink on the merged events; model/nested-times.ts knows what lies
 // inside of what.
+//
+// A rank's own span may come a second time in a window of PyTorch's profiler beside it, as an annotation of the same name: it counts once.
 
 import { type Nanos, nanos } from '@ranktrace/protocol';
+import { besideOwners } from '../model/beside-owners.ts';
+import { annotationCategories } from '../model/kineto-categories.ts';
 import { NestedTimes } from '../model/nested-times.ts';
 import { spanKind } from '../model/span-kind.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -39,11 +43,18 @@ export class KeyAveragesSink implements TraceSink {
     totals.self += self;
   });
 
+  /** The rank's own process, by the index of one recorded beside it; names of spans by the index of such an owner; and annotations beside it. */
+  #owners: ReadonlyMap<number, TraceProcess> = new Map();
+  readonly #ownNames = new Map<number, Set<string>>();
+  readonly #annotations = new Map<number, Map<string, Totals>>();
+
   /** Processes that the averages cover. */
   processes: readonly TraceProcess[] = [];
 
   begin({ processes }: TraceHeader): void {
     this.processes = processes;
+    this.#owners = besideOwners(processes);
+    for (const { index } of this.#owners.values()) this.#ownNames.set(index, new Set());
   }
 
   lane(lane: TraceLane): void {
@@ -54,13 +65,15 @@ export class KeyAveragesSink implements TraceSink {
     if (event.kind === 'instant' || event.kind === 'counter') return;
     if (event.kind === 'step') {
       // All steps are one row; their lane holds nothing else.
-      const totals = this.#totalsOf('ProfilerStep', 'step');
+      const totals = totalsOf(this.#totals.step, 'ProfilerStep', 'step');
       totals.count++;
       totals.total += event.length;
       totals.self += event.length;
       return;
     }
-    const totals = this.#totalsOf(event.name, event.kind === 'span' ? spanKind(event) : event.kind);
+    const kind = event.kind === 'span' ? spanKind(event) : event.kind;
+    const totals = this.#annotationOf(event, kind) ?? totalsOf(this.#totals[kind], event.name, kind);
+    if (kind === 'span') this.#ownNames.get(event.lane.process.index)?.add(event.name);
     if (event.state !== 'close') totals.count++;
     this.#nested.event(event, totals);
   }
@@ -68,6 +81,15 @@ export class KeyAveragesSink implements TraceSink {
   end(totals: readonly ProcessTotals[]): void {
     const lastKnown = new Map(totals.map(({ process, until }) => [process.index, until]));
     this.#nested.end(({ index }) => lastKnown.get(index));
+    for (const [owner, annotations] of this.#annotations) {
+      for (const [key, { count, total, self }] of annotations) {
+        if (this.#ownNames.get(owner)?.has(key)) continue;
+        const totals = totalsOf(this.#totals.span, key, 'span');
+        totals.count += count;
+        totals.total += total;
+        totals.self += self;
+      }
+    }
   }
 
   /**
@@ -83,11 +105,23 @@ export class KeyAveragesSink implements TraceSink {
     });
   }
 
-  #totalsOf(key: string, kind: KeyAverage['kind']): Totals {
-    const held = this.#totals[kind].get(key);
-    if (held !== undefined) return held;
-    const totals = { key, kind, count: 0, total: 0, self: 0 };
-    this.#totals[kind].set(key, totals);
-    return totals;
+  /** The sums of an annotation in a window beside a rank's own recording; undefined for any other event. */
+  #annotationOf({ lane, category, name }: TraceEvent, kind: KeyAverage['kind']): Totals | undefined {
+    const owner = kind === 'span' && annotationCategories.includes(category) ? this.#owners.get(lane.process.index) : undefined;
+    if (owner === undefined) return undefined;
+    let annotations = this.#annotations.get(owner.index);
+    if (annotations === undefined) {
+      annotations = new Map();
+      this.#annotations.set(owner.index, annotations);
+    }
+    return totalsOf(annotations, name, 'span');
   }
+}
+
+function totalsOf(of: Map<string, Totals>, key: string, kind: KeyAverage['kind']): Totals {
+  const held = of.get(key);
+  if (held !== undefined) return held;
+  const totals = { key, kind, count: 0, total: 0, self: 0 };
+  of.set(key, totals);
+  return totals;
 }
