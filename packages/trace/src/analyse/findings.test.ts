@@ -82,6 +82,24 @@ describe('findings', () => {
         'restarted [1] rank 1 began again: step 41 begins 5.00 s after the end of step 40',
       ],
     );
+    // Two of three go on alone; all three begin again once those have ended.
+    const three = livesOf(
+      ...[0, 1, 2].map((rank) => [rank, 0, 17, true, 0, 397] as const),
+      ...[0, 1].map((rank) => [rank, 27, 59, true, 350, 849] as const),
+      ...[0, 1, 2].map((rank) => [rank, 71, 90, true, 0, 299] as const),
+    );
+    const texts = ({ totals, lives }: typeof three) =>
+      findCompleteness(headerOf(totals, 3), totals, { ranks: [], lives }).map(({ text, remedy }) => [text, remedy]);
+    expect(texts(three)).toEqual([
+      [
+        'ranks 0, 1 began again: step 350 begins 11.0 s after the end of step 397; steps 350 to 397 are there twice',
+        'their output says why they ended',
+      ],
+      [
+        'all 3 ranks began again: step 0 begins 13.0 s after the end of step 849; steps 0 to 299 are there twice',
+        'if the training went on from a checkpoint, say with which step: firstStep, or RANKTRACE_FIRST_STEP',
+      ],
+    ]);
     // A rank that fails again and again is not told a thousand times.
     const often = livesOf(
       ...Array.from({ length: 300 }, (_, at): [number, number, number, boolean, number, number] => [
@@ -93,8 +111,8 @@ describe('findings', () => {
         at,
       ]),
     );
-    const texts = findCompleteness(headerOf(often.totals, 1), often.totals, { ranks: [], lives: often.lives }).map(({ text }) => text);
-    expect([texts.length, texts[1], texts.at(-1)]).toEqual([
+    const many = findCompleteness(headerOf(often.totals, 1), often.totals, { ranks: [], lives: often.lives }).map(({ text }) => text);
+    expect([many.length, many[1], many.at(-1)]).toEqual([
       10,
       'rank 0 began again before: 291 times in all',
       'rank 0 began again: step 299 begins 3.00 s after the end of step 298; rank 0 had stopped without saying goodbye',

@@ -18,6 +18,8 @@ interface Restart {
   /** End of the step before, or of the life before where none is known. */
   readonly stopped: number;
   readonly began: number;
+  /** When the life that began was last heard of. */
+  readonly until: number;
   /** The greatest step so far, and the first and the greatest one since; undefined where a side has none. */
   readonly after: number | undefined;
   readonly first: number | undefined;
@@ -39,12 +41,13 @@ export function lastLives(totals: readonly ProcessTotals[]): ReadonlyMap<number,
 
 const beginOf = ({ from }: ProcessTotals): number => from ?? Number.NEGATIVE_INFINITY;
 
-/** Ranks that began again together: neither before the other had stopped. */
+/** Ranks that began again together: neither before the other had stopped, nor after the lives of the others were over. */
 interface Together {
   readonly ranks: Set<number>;
   readonly restarts: Restart[];
   stopped: number;
   began: number;
+  until: number;
 }
 
 /** Restarts that are told one by one, the last ones, and groups before the last one in which a rank may belong. */
@@ -65,14 +68,16 @@ export function restartFindings(totals: readonly ProcessTotals[], lives: readonl
   const restarts = [...byRank.values()].flatMap((ofRank) => restartsOf(ofRank, stepsOf));
   const groups: Together[] = [];
   for (const restart of restarts.sort((a, b) => a.began - b.began)) {
-    const { rank, stopped, began } = restart;
-    const isOf = (group: Together): boolean => !group.ranks.has(rank) && began >= group.stopped && group.began >= stopped;
+    const { rank, stopped, began, until } = restart;
+    const isOf = (group: Together): boolean =>
+      !group.ranks.has(rank) && began >= group.stopped && group.began >= stopped && began <= group.until;
     const together = groups.slice(-groupsSearched).findLast(isOf);
-    if (together === undefined) groups.push({ ranks: new Set([rank]), restarts: [restart], stopped, began });
+    if (together === undefined) groups.push({ ranks: new Set([rank]), restarts: [restart], stopped, began, until });
     else {
       together.ranks.add(rank);
       together.restarts.push(restart);
       together.stopped = Math.max(together.stopped, stopped);
+      together.until = Math.max(together.until, until);
     }
   }
   const told = groups.slice(-restartsShown).map(({ restarts: group }) => findingOf(group, byRank.size));
@@ -102,6 +107,7 @@ function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSte
         rank: life.process.rank,
         stopped: Math.max(...ends),
         began: steps?.from ?? (life.from as number),
+        until: life.until as number,
         after,
         first: steps?.first,
         last: steps?.last,
