@@ -3073,7 +3073,7 @@ def _hook_optimizers():
             if getattr(_mark, "time", None) is None:
                 _set_mark(_now())
             return
-        span = _running._begin(_Span("optimizer"))
+        span = _begin_phase(_running, "optimizer")
         if span is not None:
             open_spans[optimizer] = span
 
@@ -3160,13 +3160,14 @@ def _hook_data_loaders():
             _begin_steps(profile)
             _has_loader = True
             _add_loader_workers(profile, getattr(self, "_num_workers", 0))
-            span = profile._begin(_Span("data"))
+            span = _begin_phase(profile, "data")
         try:
             return original(self)
         finally:
             if span is not None:
                 _end(span)
-                _set_mark(span.end, is_forward=True)
+            if profile is not None:
+                _set_mark(_now(), is_forward=True)
 
     dataloader._BaseDataLoaderIter.__next__ = next_batch
 
@@ -3204,7 +3205,7 @@ def _hook_backward():
         _begin_steps(profile)
         # The forward pass: from the last batch, backward or step to here. What lies between is the program's own work.
         _add_since_mark(profile, "forward")
-        span = profile._begin(_Span("backward"))
+        span = _begin_phase(profile, "backward")
         _backward.depth, _backward.computed = 1, None
         try:
             return original(*args, **kwargs)
@@ -3214,7 +3215,7 @@ def _hook_backward():
                 _add_data_parallel(profile)
             if span is not None:
                 _end(span)
-                _set_mark(span.end)
+            _set_mark(_now())
 
     torch.autograd.backward = backward
 
@@ -3454,6 +3455,13 @@ def _add_since_mark(profile, name):
         return
     for start, end in (*_mark.parts, (began, _now())):
         _add_phase(profile, thread, name, start, end)
+
+
+def _begin_phase(profile, name):
+    """The span of a call of PyTorch's; None directly inside of the program's own span of that name, which is the phase then."""
+    thread = _thread_of(profile)
+    around = thread.stack[-1].name if thread is not None and thread.stack else None
+    return None if isinstance(around, str) and around == name else profile._begin(_Span(name))
 
 
 def _add_phase(profile, thread, name, start, end):
