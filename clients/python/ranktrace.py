@@ -3606,6 +3606,7 @@ def _tensors(args, kwargs):
 _WINDOWS_MAX = 16  # that wait to be shipped; more are left where they are, and named
 _WINDOW_DEADLINE_MS = 60_000  # for a window to be acknowledged; what is not stays in the spool
 _WINDOW_MARKS = {"Record Window End", "Iteration Start: PyTorch Profiler"}
+_has_discarded = False  # a window, which was said
 _DEVICE_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
 
 
@@ -3616,8 +3617,12 @@ def trace_handler():
     """
 
     def ready(prof):
+        global _has_discarded
         profile = _recording()
         if profile is None:
+            if not _has_discarded:
+                _has_discarded = True
+                _notice("windows of PyTorch's profiler are discarded: no profile records here; begin one with ranktrace.profile(), or python -m ranktrace")
             return
         try:
             path = os.path.join(tempfile.mkdtemp(prefix="ranktrace-window-"), "window.json")
