@@ -27,6 +27,8 @@ import binascii
 import collections
 import functools
 import hashlib
+import inspect
+import io
 import itertools
 import json
 import operator
@@ -328,6 +330,15 @@ class record_function:
             _leave_torch(entered)
 
     def __call__(self, function):
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def awaited(*args, **kwargs):
+                with record_function(self._name, self._args):
+                    return await function(*args, **kwargs)
+
+            return awaited
+
         @functools.wraps(function)
         def recorded(*args, **kwargs):
             with record_function(self._name, self._args):
