@@ -247,8 +247,12 @@ outputs: [{ type: webhook, url: "${url}" }, { type: exit_code, rules: [step_time
     ]);
     expect(quiet.code, quiet.stderr).toBe(0);
     expect(quiet.stdout).toMatch(/^alerts: none fired$/m);
-    const limit = config('data.yml', 'rules: { step_time_limit: { limit: 2ms } }\ncapture: false\noutputs: [{ type: log }]\n');
-    const { stdout, stderr } = await runCommand(['run', '--name', 'data', '--json', '--out', directory, '--config', limit, ...slow]);
+    const limit = config(
+      'data.yml',
+      'rules: { step_time_limit: { limit: 2ms } }\ncapture: false\noutputs: [{ type: log }, { type: exit_code }]\n',
+    );
+    const { stdout, stderr, code } = await runCommand(['run', '--name', 'data', '--json', '--out', directory, '--config', limit, ...slow]);
+    expect({ code, ...JSON.parse(stdout) }).toMatchObject({ code: 1, exitCode: 1 });
     expect(JSON.parse(stdout).alerts.map(({ rule }: Alert) => rule)).toContain('step_time_limit');
     expect(stderr).toMatch(/run data: \w+ step_time_limit firing: /);
   });

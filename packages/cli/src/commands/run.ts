@@ -174,7 +174,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const hasEvents = stored.includes(name) && aggregator.store(name).sources().length > 0;
   leftover.isEmpty = isNew && !hasEvents && !existsSync(spool);
   const names = runs.names.filter((run) => stored.includes(run));
-  const written = await writeRuns(aggregator, names, options, config, exitCode);
+  const { exitCode: alertsCode } = aggregator.delivery;
+  const written = await writeRuns(aggregator, names, options, config, exitCode === 0 ? alertsCode : exitCode);
   if (exit.code !== 0) say(exit.reason);
   if (written === 'nothing') {
     for (const line of whyNothing(notes.read(), url, command)) say(line);
@@ -185,7 +186,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     await interrupt.asked;
   }
   if (exitCode !== 0) return exitCode;
-  return written === 'failed' ? 2 : aggregator.delivery.exitCode;
+  return written === 'failed' ? 2 : alertsCode;
 }
 
 /** Writes the trace of each run and prints its contents. */
