@@ -60,6 +60,11 @@ const kinds = (out: string, run: string): string[] => [
   ...new Set(readdirSync(join(out, run, 'segments')).map((name) => name.replace(/^\d+/, ''))),
 ];
 
+const bytesIn = (folder: string): number =>
+  readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+
 async function findingsOf(out: string, run: string): Promise<string[]> {
   using log = openBatchLog(join(out, run));
   let header: TraceHeader | undefined;
@@ -84,6 +89,7 @@ test('detail goes by age and the time of each step stays; then steps go, and bot
   expect(result.skipped).toEqual([]);
   expect(new Set(result.pruned.map(({ run, what }) => `${run} ${what}`))).toEqual(new Set(['old detail']));
   expect(result.bytesAfter).toBeLessThan(result.bytesBefore);
+  expect(result.bytesAfter).toBe(bytesIn(out));
   expect(kinds(out, 'old')).toEqual(['.summary.seg']);
   expect(logOf(out, 'new')).toEqual(before);
   expect(logOf(out, 'old')).toEqual([`0: 0 spans, missing 0, ${allSteps}`, `1: 0 spans, missing 0, ${allSteps}`]);

@@ -8,7 +8,8 @@
 // A segment's age is that of its file: the time when its last batch was stored. Invariants: the segment in use stays; a run with another writer is
 // skipped and reported; prunings are recorded (prune-record.ts), and the remaining batches state them.
 
-import { rmSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { PrunedWhat } from '../store/batch-summary.ts';
@@ -164,10 +165,11 @@ class StorePruning {
 
   async #pruneFile(file: StoredFile, what: PrunedFile['what']): Promise<StoredFile | undefined> {
     const { run, path, bytes, modifiedMs } = file;
+    const recordsBefore = recordBytes(run);
     try {
       const { left, steps } = await this.#withLock(run, () => this.#change(file, what));
       const bytesAfter = left?.bytes ?? 0;
-      this.#bytes += bytesAfter - bytes;
+      this.#bytes += bytesAfter - bytes + recordBytes(run) - recordsBefore;
       const ageMs = this.#now.getTime() - modifiedMs;
       this.#pruned.push({ run: run.name, what, path, steps, ageMs, bytesBefore: bytes, bytesAfter });
       return left;
@@ -237,3 +239,7 @@ class StorePruning {
     }
   }
 }
+
+/** Size of the records that a pruning changes: what was pruned, and the format that it leaves. */
+const recordBytes = ({ directory }: StoredRun): number =>
+  ['pruned.json', 'run.json'].reduce((sum, name) => sum + (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0), 0);
