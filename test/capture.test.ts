@@ -223,6 +223,7 @@ describe('over WebSocket', () => {
     expect(last.code).toBe(0);
     const lastSteps = JSON.parse(last.stdout) as CaptureResult;
     expect(lastSteps).toMatchObject({ ranks: [0, 1], late: [], dead: [], fromStep: 56, toStep: 59 });
+    expect(lastSteps.path).toMatch(/steps-56-59\.pftrace$/);
     const found = read(lastSteps.path);
     for (const rank of [0, 1]) expect([found.steps.get(rank), found.detailed.get(rank)]).toEqual([numbers(56, 59), numbers(56, 60)]);
     expect(found.names).toContain('all_reduce');

@@ -1,7 +1,7 @@
 // Captures of hand-made ranks: their answers, and what happens when they do not answer.
 
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { type Captured, type ControlMessage, capturedKey, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
 import { analysisSink } from '@ranktrace/trace';
 import { readPerfetto } from '@ranktrace/trace/perfetto';
@@ -179,5 +179,21 @@ test('a capture that is given up leaves no file, nor one of a service that ends'
       await ends;
       await expect(captures.capture('demo', { steps: 2 })).rejects.toMatchObject({ code: 'closed' });
       expect(readdirSync(directory)).not.toContain('captures');
+    },
+  ));
+
+test('the last steps name the file, and not the one that runs; where no rank has come to them, they are what is missing', () =>
+  withRanks(
+    (message, ranks) => {
+      for (const rank of ranks) answering(message, rank);
+    },
+    async (captures, ranks) => {
+      for (const rank of ranks) while (rank.next < 10) rank.step();
+      const { path, fromStep, toStep } = await captures.capture('demo', { steps: 4, last: true });
+      expect(basename(path)).toBe(`steps-${fromStep}-${toStep}.pftrace`);
+      await expect(captures.capture('demo', { fromStep: 382, steps: 16, last: true })).rejects.toMatchObject({
+        code: 'nothing_captured',
+        message: 'Cannot capture step 382 of run "demo": no rank has it',
+      });
     },
   ));

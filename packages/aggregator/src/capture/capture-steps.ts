@@ -102,7 +102,7 @@ export class StepCaptures {
     const ranges = pull === undefined ? [range] : [pull, range];
     const recording = hasBeside ? this.#recordWindow(run, this.#windowMs(run, steps), signal) : undefined;
     const [window] = await Promise.all([recording, this.#answers(run, ranges, signal)]);
-    const path = await this.#writeSteps(run, ranges, signal, window?.answers);
+    const path = await this.#writeSteps(run, ranges, signal, { answers: window?.answers });
     const notes = [...(pull === undefined ? [] : pullNotes(live.progress(run), pull)), ...besideNotes(besides, window?.answers)];
     return this.#result(run, path, range, notes);
   }
@@ -110,12 +110,13 @@ export class StepCaptures {
   /** Captures steps that are over, and after them the running one. */
   async #captureLast(run: string, range: StepRange, signal: AbortSignal): Promise<CaptureResult> {
     const { fromStep, toStep } = range;
+    const wanted = { fromStep, toStep: Math.max(fromStep, toStep) };
     if (fromStep <= toStep) await this.#answers(run, [range], signal);
-    const withRunning = { fromStep, toStep: toStep + 1 };
+    const withRunning = { fromStep, toStep: Math.max(fromStep, toStep + 1) };
     this.#parts.broadcast({ type: 'pull', run, ...withRunning });
     await this.#quiet(run, signal);
-    const path = await this.#writeSteps(run, [withRunning], signal);
-    return this.#result(run, path, { fromStep, toStep: Math.max(fromStep, toStep) }, []);
+    const path = await this.#writeSteps(run, [withRunning], signal, { called: wanted });
+    return this.#result(run, path, wanted, []);
   }
 
   /** The wanted steps that are over on all live ranks; none is over where the last is before the first. */
@@ -286,14 +287,27 @@ export class StepCaptures {
     }
   }
 
-  /** `answers`: of recorders beside ranks. */
-  #writeSteps(run: string, ranges: readonly StepRange[], signal: AbortSignal, answers?: RecordedWindow['answers']): Promise<string> {
-    const [from, to] = [Math.min(...ranges.map(({ fromStep }) => fromStep)), Math.max(...ranges.map(({ toStep }) => toStep))];
+  /** `answers`: of recorders beside ranks. `called`: the steps that name the file. Default: all. */
+  #writeSteps(
+    run: string,
+    ranges: readonly StepRange[],
+    signal: AbortSignal,
+    { answers, called }: { readonly answers?: RecordedWindow['answers'] | undefined; readonly called?: StepRange } = {},
+  ): Promise<string> {
+    const named = called === undefined ? ranges : [called];
+    const [from, to] = [Math.min(...named.map(({ fromStep }) => fromStep)), Math.max(...named.map(({ toStep }) => toStep))];
+    const which = from === to ? `step ${from}` : `steps ${from} to ${to}`;
     const read = (source: StoredSource, onUnreadable: (error: unknown) => void) =>
       isBeside(source.incarnation)
         ? windowIn(source, answers?.get(source.rank), undefined, onUnreadable)
         : driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
-    return this.#write(run, `steps-${from}-${to}`, read, `steps ${from} to ${to} of run "${run}": no rank has any of them`, signal);
+    return this.#write(
+      run,
+      `steps-${from}-${to}`,
+      read,
+      `${which} of run "${run}": no rank has ${from === to ? 'it' : 'any of them'}`,
+      signal,
+    );
   }
 
   /** `read`: the part of a source that is wanted. `what`: that is missing where no source has any. */
