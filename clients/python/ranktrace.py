@@ -422,6 +422,7 @@ class Profile:
         self._first_step = self._options.first_step
         self._step = None  # number and start of the step that runs; None before the first
         self._interrupted = None  # the signal that asked the program to end, and the step that ran then
+        self._has_failed = False
         self._step_thread = None
         self._counts_steps = False  # the program calls step() itself
         self._has_waited = False  # in a call that waits for a device, or for peers
@@ -530,8 +531,10 @@ class Profile:
                 return
         except Exception:
             text = type(error).__name__
-        if text is None:
+        # The exit code of a process follows from the error before it, as in one of torch.multiprocessing.spawn.
+        if text is None or self._has_failed:
             return
+        self._has_failed = True
         text = text[:_ERROR_CHARS]
         self.instant("failed", {"error": text})
         self.add_metadata("ranktrace.failed", text)
