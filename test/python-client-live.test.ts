@@ -160,7 +160,7 @@ test.each([
 test('wrong options are one line before the program runs; nothing later raises', async () => {
   const { code, stderr } = await startRank(3, 2, {}).ended;
   expect(code).toBe(1);
-  expect(stderr).toContain('Bad rank 3: it must be below the world size, 2');
+  expect(stderr).toContain('Bad variable RANK 3: it must be below the world size, 2');
   const unwritable = await startRank(0, 1, {
     RANKTRACE_SPOOL_DIRECTORY: '/proc/none',
     RANKTRACE_URL: 'ws://127.0.0.1:1',

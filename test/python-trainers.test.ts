@@ -67,6 +67,29 @@ test("windows of torch.profiler are part of the rank, on its clock: their ops li
   expect(inStep).toEqual([2, 3, 6, 7]);
   const { stdout } = await runLine(['report', join(directory, 'profiled')]);
   expect(stdout).toContain('1 of 1 ranks on 1 host');
+  // Four of the ten are in a window, too.
+  const { stdout: table } = await runLine(['table', join(directory, 'profiled')]);
+  expect(table).toMatch(/^forward +span +10 /m);
+  expect(table).toMatch(/^aten::linear +span +4 /m);
+});
+
+test('windows that no profile takes are said to be discarded, once', (context) => {
+  const python = pythonWith(context, 'torch');
+  const line = [
+    '-c',
+    'import sys; sys.path.insert(0, sys.argv[1]); import ranktrace; ready = ranktrace.trace_handler(); ready(None); ready(None)',
+  ];
+  const { status, stderr } = spawnSync(python, [...line, join(repository, 'clients/python')], { encoding: 'utf8' });
+  expect(status).toBe(0);
+  expect(stderr).toMatch(/^ranktrace: windows of PyTorch's profiler are discarded: no profile records here; [^\n]*\n$/);
+});
+
+test("a span of the program's own around a call of PyTorch's is its phase, once", async (context) => {
+  const python = pythonWith(context, 'torch');
+  run(python, ['-m', 'ranktrace', program('named_phases_rank.py')], 'named', {});
+  expect(await stepsOf('named')).toBe(6);
+  const { stdout } = await runLine(['table', join(directory, 'named')]);
+  for (const phase of ['data', 'backward', 'optimizer']) expect(stdout).toMatch(new RegExp(`^${phase} +span +6 `, 'm'));
 });
 
 test('a step whose gradients overflow is a step with its phases, though its optimizer takes none', async (context) => {

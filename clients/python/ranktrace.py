@@ -48,6 +48,7 @@ import time
 import types
 import urllib.parse
 import weakref
+import zipfile
 import zlib
 
 __version__ = "0.1.0"
@@ -93,16 +94,17 @@ _OTHER_PHASES = "(other phases)"
 
 
 class _Options:
-    """Arguments of `profile()` with their variables, as in @ranktrace/sdk. Raises ValueError, which names the option."""
+    """Arguments of `profile()` with their variables, as in @ranktrace/sdk. Raises ValueError, which names the option or variable."""
 
     def __init__(self, given, environ=os.environ):
         self.given = dict(given)
         self.environ = environ
+        self._sources = {}  # by option: where its value comes from
         launcher = next((names for names in _LAUNCHERS if environ.get(names[0])), (None, None))
         self.rank = self._integer("rank", 0, 0, 65535, launcher[0])
         self.world_size = self._integer("world_size", 1, 1, 65536, launcher[1])
         if self.rank >= self.world_size:
-            raise ValueError(f"Bad rank {self.rank}: it must be below the world size, {self.world_size}")
+            raise ValueError(f"Bad {self._source('rank')} {self.rank}: it must be below the world size, {self.world_size}")
         # A process that was started alone learns its rank from its process group, if it has one.
         self.is_placed = self.world_size > 1
         named = self._text("run") or self._job()
@@ -111,7 +113,7 @@ class _Options:
         self.is_run_named = named is not None or shared is not None
         self.run = named or time.strftime("run-%Y%m%d-%H%M%S", time.gmtime(shared)) + ("" if self.world_size > 1 else f"-{os.getpid()}")
         if not _RUN_NAME.fullmatch(self.run):
-            raise ValueError(f'Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
+            raise ValueError(f'Bad {self._source("run")}: it must be 1 to 64 letters, digits, "_" or "-", got {self.run[:80]!r}')
         self._destination()
         interval = min(1000, max(200, round(1000 * self.world_size / 320)))
         self.flush_interval_ms = self._integer("flush_interval_ms", interval, 10, 60_000)
@@ -119,15 +121,17 @@ class _Options:
         self.exit_deadline_ms = self._integer("exit_deadline_ms", 2000, 0, 600_000)
         self.spool_bytes_max = self._integer("spool_bytes_max", 256 * 1024 * 1024, 4 * 1024 * 1024, 1 << 40)
         uid = os.getuid() if hasattr(os, "getuid") else ""
-        spool = self._text("spool_directory") or os.path.join(tempfile.gettempdir(), f"ranktrace-spool-{uid}")
-        directory = os.path.abspath(self._text("directory") or "ranktrace-out")
-        self.spool_directory = directory if self.transport == "file" else os.path.abspath(spool)
-        self.token = self._text("token", "RANKTRACE_RANK_TOKEN")
-        self.ca = self._text("nats_tls_ca")
-        self.cert = self._text("nats_tls_cert")
-        self.key = self._text("nats_tls_key")
+        # A program may change its folder before the recording begins.
+        self.paths = {
+            "directory": self._path("directory") or os.path.abspath("ranktrace-out"),
+            "spool_directory": self._path("spool_directory") or os.path.join(tempfile.gettempdir(), f"ranktrace-spool-{uid}"),
+            **{name: path for name in ("nats_tls_ca", "nats_tls_cert", "nats_tls_key", "nats_creds") if (path := self._path(name)) is not None},
+        }
+        self.directory = self.paths["directory"]
+        self.spool_directory = self.directory if self.transport == "file" else self.paths["spool_directory"]
+        self.token = self._secret("token", "RANKTRACE_RANK_TOKEN")
+        self.ca, self.cert, self.key, self.creds = (self.paths.get(name) for name in ("nats_tls_ca", "nats_tls_cert", "nats_tls_key", "nats_creds"))
         self.nats_token = self._text("nats_token")
-        self.creds = self._text("nats_creds")
         self.nkey = self._text("nats_nkey")
         self.inbox = self._text("nats_inbox_prefix") or f"ranktrace.v1.{self.run}.inbox.{self.rank}"
         self.first_step = self._integer("first_step", 0, 0, _WHOLE_MAX // 2)
@@ -148,14 +152,15 @@ class _Options:
         self.password = self._text("nats_pass")
         urls = [url] if url else [one.strip() for one in (servers or "").split(",") if one.strip()]
         self.servers = []
+        source = self._source("url" if url else "nats_servers")
         for one in urls:
             parts = urllib.parse.urlsplit(one)
             wanted = ("ws", "wss", "nats", "tls") if url else ("nats", "tls")
             if parts.scheme not in wanted or not parts.hostname:
-                raise ValueError("Bad option url: it must be ws://HOST:PORT or wss://… (aggregator), nats://HOST:PORT or tls://… (NATS), or nothing (files)")
+                raise ValueError(f"Bad {source}: it must be ws://HOST:PORT or wss://… (aggregator), nats://HOST:PORT or tls://… (NATS), or nothing (files)")
             if parts.username is not None:
                 if parts.scheme in ("ws", "wss"):
-                    raise ValueError("Bad option url: a ws:// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN")
+                    raise ValueError(f"Bad {source}: a ws:// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN")
                 self.user = self.user or urllib.parse.unquote(parts.username)
                 self.password = self.password or urllib.parse.unquote(parts.password or "")
             self.servers.append(parts)
@@ -168,26 +173,49 @@ class _Options:
             return str(value)
         for variable in (f"RANKTRACE_{name.upper()}", *variables):
             if self.environ.get(variable):
+                self._sources[name] = f"variable {variable}"
                 return self.environ[variable]
         return None
+
+    def _source(self, name):
+        return self._sources.get(name, f"option {name}")
+
+    def _path(self, name):
+        given = self.given.get(name)
+        if given is not None and not isinstance(given, (str, os.PathLike)):
+            raise ValueError(f"Bad option {name}: it must be a path, got {_text(given)[:80]!r}")
+        text = self._text(name)
+        return os.path.abspath(text) if text else None
+
+    def _secret(self, name, *variables):
+        """A value that stands in a header of HTTP. It is never shown."""
+        text = self._text(name, *variables)
+        if text is not None and not re.fullmatch(r"[\x20-\x7e]{0,4096}", text):
+            raise ValueError(f"Bad {self._source(name)}: it must be printable ASCII text")
+        return text
 
     def _integer(self, name, fallback, least, most, *variables):
         text = self._text(name, *(one for one in variables if one))
         if text is None:
             return fallback
         if not re.fullmatch(r"\s*\d{1,15}\s*", text) or not least <= int(text) <= most:
-            raise ValueError(f"Bad option {name}: it must be an integer from {least} to {most}, got {text[:80]!r}")
+            raise ValueError(f"Bad {self._source(name)}: it must be an integer from {least} to {most}, got {text[:80]!r}")
         return int(text)
 
     def _roles(self):
-        given = self.given.pop("phase_roles", None)
-        text = self.environ.get("RANKTRACE_PHASE_ROLES")
-        if given is None:
-            given = dict(entry.split("=", 1) for entry in text.split(",") if "=" in entry) if text else {}
-        roles = {str(name).strip(): str(role).strip() for name, role in given.items()}
+        given = self.given.get("phase_roles")
         known = ("work", "collective", "wait", "data", "evaluation", "checkpoint")
-        if len(roles) > 256 or any(role not in known for role in roles.values()):
-            raise ValueError(f"Bad option phase_roles: it must be names of phases with one of {', '.join(known)} each, such as fetch_rollouts=data")
+        try:
+            if given is None or isinstance(given, str):
+                text = self._text("phase_roles") or ""
+                given = dict(entry.split("=", 1) for entry in text.split(",") if entry.strip())
+            self.given.pop("phase_roles", None)
+            roles = {str(name).strip(): str(role).strip() for name, role in given.items()}
+        except (AttributeError, ValueError):
+            roles = None
+        if roles is None or len(roles) > 256 or "" in roles or any(role not in known for role in roles.values()):
+            wanted = f"names of phases with one of {', '.join(known)} each, such as fetch_rollouts=data"
+            raise ValueError(f"Bad {self._source('phase_roles')}: it must be {wanted}")
         return roles
 
     def _job(self):
@@ -2533,7 +2561,7 @@ class _Sender(threading.Thread):
             try:
                 command = [sys.executable, "-I", os.path.abspath(__file__), "--ship-window", path]
                 process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
-                process.stdin.write(json.dumps({**self._profile._given, **self._options.place, "beside": os.getpid()}).encode())
+                process.stdin.write(json.dumps({**self._profile._given, **self._options.place, **self._options.paths, "beside": os.getpid()}).encode())
                 process.stdin.close()
                 self._shipping.append(process)
             except Exception as error:
@@ -3888,19 +3916,25 @@ def _main(arguments):
         sys.stderr.write(_USAGE)
         return 2
     try:
-        recording = profile(**options)
+        if not is_module:
+            if arguments[0].startswith("-"):
+                _notice(f"unknown option {arguments[0]}: python -m ranktrace --help lists them; options of Python stand before -m")
+                return 2
+            os.stat(arguments[0])
+        # Those of the command alone: variables do not keep the program from running.
+        _Options(options, {})
+    except OSError as error:
+        _notice(f"cannot open \"{arguments[0]}\": {error.strerror}")
+        return 2
     except ValueError as error:
         _notice(str(error))
         return 2
-    _instrument_when_loaded()
-    about = recording._options
-    if about.is_placed and about.is_run_named:
-        recording._is_whole = True
-        recording.start(begins_step=False)
+    try:
+        recording = profile(**options)
+    except ValueError as error:
+        _notice(f"this program is not recorded: {error}")
     else:
-        _await(_Awaited(options, about.run, about.is_placed, about.is_run_named))
-        if not about.is_placed:
-            _follow_processes()
+        _record_whole(recording, options)
     sys.argv = arguments
     try:
         if is_module:
@@ -3908,13 +3942,44 @@ def _main(arguments):
             _noting(runpy.run_module)(arguments[0], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-            _noting(runpy.run_path)(arguments[0], run_name="__main__")
+            _noting(_run_file)(arguments[0])
     finally:
         if _running is not None:
             _running.stop()
         elif _awaited is not None and not _awaited.has_children:
             _notice("nothing is recorded: the program trained nothing with PyTorch, and called nothing of ranktrace")
     return 0
+
+
+def _record_whole(recording, options):
+    """Records the whole program: from now on, or once it is known which rank this is."""
+    _instrument_when_loaded()
+    about = recording._options
+    if about.is_placed and about.is_run_named:
+        recording._is_whole = True
+        recording.start(begins_step=False)
+    else:
+        _await(_Awaited({**options, **about.paths}, about.run, about.is_placed, about.is_run_named))
+        if not about.is_placed:
+            _follow_processes()
+
+
+def _run_file(path):
+    """Runs a program as `python PATH` does: `__file__` is absolute, `sys.argv[0]` as it was given. runpy would give both one value."""
+    import importlib.machinery
+    import runpy
+
+    whole = os.path.abspath(path)
+    if os.path.isdir(path) or (os.path.isfile(path) and zipfile.is_zipfile(path)) or path.endswith(".pyc"):
+        runpy.run_path(path, run_name="__main__")
+        return
+    with io.open_code(whole) as file:
+        code = compile(file.read(), whole, "exec", dont_inherit=True)
+    main = types.ModuleType("__main__")
+    main.__file__, main.__builtins__, main.__cached__ = whole, sys.modules["builtins"], None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", whole)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
 
 
 def _instrument_when_loaded():

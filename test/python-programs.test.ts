@@ -1,0 +1,121 @@
+// `python -m ranktrace PROGRAM` runs a program as `python PROGRAM` does, whatever the options of the recording, and records into the folder of its start.
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { repository } from './setup/ranktrace-command.ts';
+import { readRun } from './setup/trace-events.ts';
+
+interface Ended {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+type Run = (args: readonly string[], environment?: Readonly<Record<string, string>>) => Ended;
+
+/** A folder with a program in it, where Python is run. */
+function programOf(source: string): { readonly folder: string; readonly run: Run } {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-programs-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'train.py'), source);
+  const run: Run = (args, environment = {}) => {
+    const env = { ...process.env, PYTHONPATH: join(repository, 'clients/python'), ...environment };
+    const { status, stdout, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', args, { cwd: folder, env, encoding: 'utf8' });
+    return { status, stdout, stderr };
+  };
+  return { folder, run };
+}
+
+const recorded = ['-m', 'ranktrace', 'train.py', 'argument'] as const;
+
+test('a program finds itself as it is without a recording: its file, arguments, main module and source', () => {
+  const { run } = programOf(`import inspect, pickle, sys, __main__
+class Own: pass
+print(__file__, __main__.__file__, sys.argv, sys.path[0], __name__, __spec__, __package__, __doc__, __loader__.__class__.__name__)
+print(sys.modules["__main__"].__dict__ is globals(), pickle.loads(pickle.dumps(Own())).__class__, inspect.getsource(Own))
+`);
+  const bare = run(['train.py', 'argument']);
+  expect(bare).toMatchObject({ status: 0, stderr: '' });
+  expect(run(recorded)).toMatchObject({ status: 0, stdout: bare.stdout });
+});
+
+test.each([
+  [['nofile.py'], 'ranktrace: cannot open "nofile.py": No such file or directory\n'],
+  [['-u', 'train.py'], 'ranktrace: unknown option -u: python -m ranktrace --help lists them; options of Python stand before -m\n'],
+  [['--run', 'a b', 'train.py'], 'ranktrace: Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got \'a b\'\n'],
+] as const)('a command that names no program, or is wrong itself, is one line: %j', (args, stderr) => {
+  const { run } = programOf('print("trains")');
+  expect(run(['-m', 'ranktrace', ...args])).toEqual({ status: 2, stdout: '', stderr });
+});
+
+test.each([
+  [{ RANKTRACE_RANK: '9' }, 'Bad variable RANKTRACE_RANK 9: it must be below the world size, 1'],
+  [{ RANK: '3', WORLD_SIZE: '2' }, 'Bad variable RANK 3: it must be below the world size, 2'],
+  [{ RANKTRACE_FIRST_STEP: '-1' }, "Bad variable RANKTRACE_FIRST_STEP: it must be an integer from 0 to 4503599627370496, got '-1'"],
+  [{ RANKTRACE_TOKEN: 'a\r\nX-Injected: 1' }, 'Bad variable RANKTRACE_TOKEN: it must be printable ASCII text'],
+  [{ RANKTRACE_PHASE_ROLES: 'zz' }, /^Bad variable RANKTRACE_PHASE_ROLES: it must be names of phases with one of work, /],
+  [{ RANKTRACE_URL: 'http://head' }, /^Bad variable RANKTRACE_URL: it must be ws:/],
+] as const)('a wrong variable is one line, and the program trains unrecorded: %j', (environment, why) => {
+  const { run } = programOf('import sys\nprint("trains")\nsys.exit(5)');
+  const { status, stdout, stderr } = run(recorded, environment);
+  const [line, ...more] = stderr.split('\n');
+  expect({ status, stdout, more }).toEqual({ status: 5, stdout: 'trains\n', more: [''] });
+  expect(line?.slice('ranktrace: this program is not recorded: '.length)).toMatch(why);
+});
+
+test.each([
+  [`phase_roles="x"`, /^Bad option phase_roles: it must be names of phases with one of work, /],
+  [`phase_roles={"x": "idle"}`, /^Bad option phase_roles: it must be names of phases with one of work, /],
+  [`phase_roles=["x"]`, /^Bad option phase_roles: it must be names of phases with one of work, /],
+  [`token="a\\r\\nX-Injected: 1"`, 'Bad option token: it must be printable ASCII text'],
+  ['directory=5', "Bad option directory: it must be a path, got '5'"],
+  [`phase_roles="a=data, b=wait"`, '{"a": "data", "b": "wait"}'],
+  ['directory=pathlib.Path("out")', '{}'],
+])('an option of the wrong kind raises ValueError, and nothing else: %s', (option, said) => {
+  const { run } = programOf(`import json, pathlib, ranktrace
+try:
+    print(json.dumps(ranktrace.profile(${option})._options.phase_roles))
+except ValueError as error:
+    print(error)
+`);
+  const { status, stdout, stderr } = run(['train.py']);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout.trimEnd()).toMatch(said);
+});
+
+test.each([{ RANKTRACE_DIRECTORY: 'out' }, {}])(
+  'a program that changes its folder first is recorded in that of its start: %j',
+  async (environment) => {
+    const { folder, run } = programOf(`import os, ranktrace
+os.mkdir("elsewhere")
+os.chdir("elsewhere")
+for _ in range(3):
+    ranktrace.step()
+`);
+    expect(run(recorded, { RANKTRACE_RUN: 'moved', ...environment })).toMatchObject({ status: 0, stderr: '' });
+    const { events } = await readRun(join(folder, environment.RANKTRACE_DIRECTORY ?? 'ranktrace-out', 'moved'), 'moved');
+    expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(3);
+  },
+);
+
+test('a decorated coroutine function is recorded until its end, also where several run at a time', async () => {
+  const { folder, run } = programOf(`import asyncio, inspect, ranktrace
+@ranktrace.record_function("load")
+async def load(number):
+    await asyncio.sleep(0.02)
+    if number == 2:
+        raise KeyError(number)
+    return number
+async def main():
+    print(await load(0), await asyncio.gather(load(1), load(2), return_exceptions=True), inspect.iscoroutinefunction(load))
+with ranktrace.profile(run="awaits", directory="out"):
+    asyncio.run(main())
+`);
+  expect(run(['train.py'])).toEqual({ status: 0, stdout: '0 [1, KeyError(2)] True\n', stderr: '' });
+  const { events } = await readRun(join(folder, 'out/awaits'), 'awaits');
+  const loads = events.filter(({ name }) => name === 'load');
+  expect(loads.map(({ length }) => length >= 19e6)).toEqual([true, true, true]);
+});
