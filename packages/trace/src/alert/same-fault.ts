@@ -4,7 +4,7 @@
 //   finding   │           ├─ steps 400 to 999 ──┤             ranks and stretch, from all steps
 //
 // Ranks match if both name some and share one, or if neither names any and both have the same kind. Times match if the onset lies in the
-// finding's steps or close to their beginning.
+// finding's steps or close to their beginning. A slow rise is found in the steps in which it has grown out of the noise: the onset lies before them.
 
 import { alertLimits as limits } from './alert-limits.ts';
 
@@ -39,7 +39,8 @@ export function isSameFault({ rule, cause, ranks, onsetStep }: AlertedFault, rep
   const sharesRank = ranks.some((rank) => reported.ranks.includes(rank));
   if (!stepRules.has(rule)) return sameKinds[rule]?.includes(reported.kind) === true && sharesRank;
   if (reported.steps === undefined || onsetStep === undefined || cause === undefined || cause === 'inconclusive') return false;
-  const isThen = onsetStep >= reported.steps.first - limits.alertOnsetStepsApartMax && onsetStep <= reported.steps.last;
+  const isBefore = rule === 'step_time_drift' || onsetStep >= reported.steps.first - limits.alertOnsetStepsApartMax;
+  const isThen = isBefore && onsetStep <= reported.steps.last;
   const isWho =
     ranks.length > 0 && reported.ranks.length > 0 ? sharesRank : ranks.length === reported.ranks.length && cause === reported.kind;
   return isThen && isWho;
