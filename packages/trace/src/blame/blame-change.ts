@@ -3,16 +3,17 @@
 //
 //   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ rotating imbalance  +  unexplained rest
 
-import { isWaitingRole, lowerMedian, type PhaseRole } from '@ranktrace/protocol';
+import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
 import { type CpuWait, cpuWaitOf } from './cpu-wait.ts';
-import { type ChangePart, explainedText, workText } from './explained-change.ts';
+import { type ChangePart, explainedText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
 import { withLoaderQueues } from './loader-queues.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
 import type { Verdict } from './verdict.ts';
+import { isOfMany, isShift, ms, ofApart, ofMany, ofSome, shiftsOf } from './work-shifts.ts';
 
 /** A window in a few numbers a rank, as `blameOf` compares them. Lengths in ns per step. */
 export interface BlameLevels {
@@ -109,11 +110,6 @@ export const changeStepsMin = 2 * baselineSteps + warmUpSteps;
 
 /** A cause explains a change if it accounts for at least this share of it. */
 const explainsMin = 0.5;
-/** A rank shifted if its own work changed by this share of the change, and by this many errors. */
-const shiftShareMin = 0.5;
-const shiftErrorsMin = 3;
-/** From this share of ranks on, the change is cluster-wide. */
-const clusterShareMin = 0.5;
 
 /**
  * Explains the change from `before` to `now`; for an alert these are the windows before and after its onset. `reported`: the change to explain,
@@ -129,13 +125,13 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
   if (change === 0) return inconclusive('the step did not change');
   const shifts = shiftsOf(before, now);
   const share = (of: number): number => Math.min(1, Math.max(0, of / change));
-  const shifted = shifts.filter(({ total, error }) => share(total) >= shiftShareMin && Math.abs(total) > shiftErrorsMin * error);
+  const shifted = shifts.filter(({ total, error }) => isShift(total, error, share));
   const [communicator, transfer] = largestChange(before.transfers, now.transfers);
   const network = sum(now.transfers) - sum(before.transfers);
   // Clocks cannot separate a smaller change from waiting.
   const isNetworkKnown = now.uncertainty !== undefined && Math.abs(network) > now.uncertainty;
   const byTransfers: ChangePart = ['transfers', isNetworkKnown ? network : 0];
-  if (shifts.length > 0 && shifted.length >= clusterShareMin * shifts.length && (shifted.length > 1 || shifts.length === 1)) {
+  if (isOfMany(shifts, shifted)) {
     const many = ofMany(shifts, shifted, now, share);
     // If all wait for one rank inside a phase, all are longer by the same.
     if (many.kind === 'cluster_wide' && (now.hidesWaits || before.hidesWaits)) {
@@ -178,129 +174,13 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
   return inconclusive(`no rank, phase or communicator accounts for half of the change: ${explainedText(change, parts)}`);
 }
 
-interface Shift {
-  readonly rank: number;
-  readonly hostName: string;
-  readonly peers: string;
-  /** More than before in each phase of now. */
-  readonly more: readonly number[];
-  /** The phase with most of it. */
-  readonly phase: string;
-  readonly inPhase: number;
-  readonly total: number;
-  readonly error: number;
-}
-
-function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
-  const was = new Map(before.ranks.map((about) => [about.rank, about]));
-  return now.ranks.flatMap(({ rank, hostName, peers, own, error }): Shift[] => {
-    const old = was.get(rank);
-    if (old === undefined) return [];
-    const more = now.phases.map((phase, at) => {
-      const place = before.phases.indexOf(phase);
-      return (own[at] as number) - (place < 0 ? 0 : (old.own[place] as number));
-    });
-    const total = more.reduce((all, length) => all + length, 0);
-    const largest = more.indexOf(total < 0 ? Math.min(...more) : Math.max(...more));
-    return [
-      {
-        rank,
-        hostName,
-        peers,
-        more,
-        phase: now.phases[largest] as string,
-        inPhase: more[largest] as number,
-        total,
-        error: Math.hypot(error, old.error),
-      },
-    ];
-  });
-}
-
-function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
-  const phase = commonPhase(shifted);
-  const total = median(shifted.map(({ total }) => total));
-  const more = `${ms(Math.abs(total))} ${total < 0 ? 'less' : 'more'}`;
-  const evidence = [`${shifted.length} of ${shifts.length} ranks work ${more} per step, mostly in ${phase}`];
-  const stages = new Set(now.ranks.map(({ peers }) => peers));
-  const slow = new Set(shifted.map(({ peers }) => peers));
-  const isStage = stages.size > 1 && slow.size === 1 && shifts.filter(({ peers }) => slow.has(peers)).length === shifted.length;
-  const kind = isStage ? 'stage_imbalance' : now.roles?.[now.phases.indexOf(phase)] === 'data' ? 'data_loading' : 'cluster_wide';
-  const common = lowerMedian(shifts.map(({ total }) => total)) ?? 0;
-  return {
-    kind,
-    ranks: isStage ? shifted.map(({ rank }) => rank) : [],
-    phase,
-    total,
-    ...(kind === 'cluster_wide' && { common }),
-    shareOfChange: share(total),
-    evidence,
-  } as const;
-}
-
-/**
- * Where waiting looks like work, all ranks are longer by as much, but not in the same phase: a rank that the others wait for in one phase is longer in
- * another, and they are not. Undefined where no few ranks are, or in several phases.
- */
-function ofApart(shifts: readonly Shift[], phases: readonly string[], share: (of: number) => number) {
-  const apart = phases.flatMap((phase, at) => {
-    const longer = shifts.filter(
-      ({ more, error }) => share(more[at] as number) >= shiftShareMin && Math.abs(more[at] as number) > shiftErrorsMin * error,
-    );
-    if (longer.length === 0 || longer.length >= clusterShareMin * shifts.length) return [];
-    const others = shifts.filter((one) => !longer.includes(one));
-    const usual = median(others.map(({ more }) => more[at] as number));
-    const beyond = longer.map((one) => ({ ...one, beyond: (one.more[at] as number) - usual }));
-    return beyond.every((one) => share(one.beyond) >= shiftShareMin) ? [{ phase, usual, others, longer: beyond }] : [];
-  });
-  const [only, second] = apart;
-  if (only === undefined || second !== undefined) return undefined;
-  const { phase, usual, others } = only;
-  const worst = only.longer.toSorted((a, b) => Math.abs(b.beyond) - Math.abs(a.beyond));
-  const total = worst[0]?.beyond ?? 0;
-  const texts = worst
-    .slice(0, 5)
-    .map(({ rank, beyond }) => `rank ${rank} works ${ms(Math.abs(beyond + usual))} ${total < 0 ? 'less' : 'more'} per step in ${phase}`);
-  const where = `the others change by ${ms(usual)} there, and by as much as the step in ${commonPhase(others)}, where they may wait for it`;
-  return {
-    kind: 'straggler' as const,
-    ranks: worst.map(({ rank }) => rank),
-    phase,
-    total,
-    shareOfChange: share(total),
-    evidence: [...texts, where],
-  };
-}
-
-function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
-  const worst = [...shifted].sort((a, b) => Math.abs(b.total) - Math.abs(a.total));
-  const hosts = new Set(worst.map(({ hostName }) => hostName));
-  const allHosts = new Set(now.ranks.map(({ hostName }) => hostName));
-  const slow = new Set(worst.map(({ peers }) => peers));
-  const stages = new Set(now.ranks.map(({ peers }) => peers));
-  const isStage =
-    stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
-  const evidence = worst.slice(0, 5).map(({ rank, phase, inPhase, total }) => workText(`rank ${rank} works`, total, phase, inPhase));
-  return {
-    kind: isStage ? ('stage_imbalance' as const) : ('straggler' as const),
-    ranks: worst.map(({ rank }) => rank),
-    host: hosts.size === 1 && allHosts.size > 1 ? [...hosts][0] : undefined,
-    phase: worst[0]?.phase,
-    total: worst[0]?.total ?? 0,
-    shareOfChange: share(worst[0]?.total ?? 0),
-    evidence,
-  };
-}
-
-function commonPhase(shifts: readonly Shift[]): string {
-  const sums = new Map<string, number>();
-  for (const { phase, inPhase } of shifts) sums.set(phase, (sums.get(phase) ?? 0) + Math.abs(inPhase));
-  return [...sums].sort(([, a], [, b]) => b - a)[0]?.[0] ?? '';
-}
-
-/** The phase with the largest rise of the frontier's advance. */
+/** The phase of work with the largest rise of the frontier's advance. */
 function frontierPhase(before: BlameLevels, now: BlameLevels): string | undefined {
-  const more = now.phases.map((phase, at) => (now.frontier[at] as number) - (before.frontier[before.phases.indexOf(phase)] ?? 0));
+  const more = now.phases.map((phase, at) =>
+    isWaitingRole(now.roles?.[at])
+      ? Number.NEGATIVE_INFINITY
+      : (now.frontier[at] as number) - (before.frontier[before.phases.indexOf(phase)] ?? 0),
+  );
   return now.phases[more.indexOf(Math.max(...more))];
 }
 
@@ -315,4 +195,3 @@ function largestChange(before: ReadonlyMap<string, number>, now: ReadonlyMap<str
 }
 
 const sum = (lengths: ReadonlyMap<string, number>): number => [...lengths.values()].reduce((all, length) => all + length, 0);
-const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;

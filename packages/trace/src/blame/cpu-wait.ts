@@ -20,6 +20,8 @@ export interface CpuWait {
   readonly isBusy: boolean;
   /** Share of the time that threads wanted a CPU in which they had none, the median of the ranks; 0 where it is not known. */
   readonly share: number;
+  /** What waiting may add to a step of `step`, ns: the others wait for the rank that waits longest. Infinity where it is not known. */
+  readonly delay: (step: number) => number;
   /** Whether what the ranks waited can be the cause of `cost` of a step of `step`, ns. */
   readonly explains: (cost: number, step: number) => boolean;
   /** Its evidence, in sentences. */
@@ -31,7 +33,7 @@ export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
   const known = ranks.flatMap(({ hostName, cpuWait, cpuWaitTime }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait, cpuWaitTime }]));
   if (known.length === 0) {
     const text = ['what threads wait for a CPU was not recorded: a busy host looks the same'];
-    return { isBusy: false, share: 0, explains: () => false, text };
+    return { isBusy: false, share: 0, delay: () => 0, explains: () => false, text };
   }
   const busy = known.filter(({ cpuWait, cpuWaitTime = 1 }) => cpuWait >= cpuWaitMin && cpuWaitTime >= cpuWaitTimeMin);
   const usual = median(known.map(({ cpuWait }) => cpuWait));
@@ -44,8 +46,9 @@ export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
   const isBusy = 2 * busy.length >= known.length;
   // In a step, the others wait for the rank that waits longest: of n random waits, the longest is about ln n means longer than the median.
   const longest = time === undefined ? Number.POSITIVE_INFINITY : time * Math.max(1, Math.log(known.length));
-  const explains = (cost: number, step: number): boolean => isBusy && longest * step >= explainsMin * cost;
-  return { isBusy, share: usual, explains, text: usual < cpuWaitUsual ? [] : [text] };
+  const delay = (step: number): number => longest * step;
+  const explains = (cost: number, step: number): boolean => isBusy && delay(step) >= explainsMin * cost;
+  return { isBusy, share: usual, delay, explains, text: usual < cpuWaitUsual ? [] : [text] };
 }
 
 /** Evidence that slow ranks wait for a CPU, and their peers do not. */

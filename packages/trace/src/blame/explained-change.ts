@@ -16,14 +16,14 @@ export function workText(who: string, length: number, phase: string, inPhase: nu
   return `${total}: ${moreText(part)} in ${phase}, ${moreText(all - part)} in other phases`;
 }
 
-/** The parts of `change`, ns, and the rest. Parts that round to nothing are left out. */
-export function explainedText(change: number, parts: readonly ChangePart[]): string {
+/** The parts of `change`, ns, and the rest. Parts that round to nothing are left out. `subject`: whose change it is. */
+export function explainedText(change: number, parts: readonly ChangePart[], subject = 'steps are'): string {
   const all = hundredths(change);
   const sign = all < 0 ? -1 : 1;
   const known = parts.map(([by, length]) => [by, sign * hundredths(length)] as const).filter(([, length]) => length !== 0);
   const left = known.reduce((rest, [, length]) => rest - length, sign * all);
   const said = known.map(([by, length]) => `${text(length)} by ${by}`);
-  const what = `steps are ${text(Math.abs(all))} ${all < 0 ? 'shorter' : 'longer'}`;
+  const what = `${subject} ${text(Math.abs(all))} ${all < 0 ? 'shorter' : 'longer'}`;
   if (said.length === 0) return `${what}: none of it is explained`;
   return `${what}: ${[...said, ...(left === 0 ? [] : [`${text(left)} not explained`])].join(', ')}`;
 }

@@ -185,9 +185,9 @@ export class StepBlameSink implements TraceSink {
     return finish(this.cutting());
   }
 
-  /** The same; yields after each step. */
-  *cutting(): Generator<void, BlameWindow> {
-    return yield* this.#cut(this.held);
+  /** The same, of those that `isIn` takes; yields after each step. */
+  *cutting(isIn: (step: number) => boolean = () => true): Generator<void, BlameWindow> {
+    return yield* this.#cut(this.held.filter(isIn));
   }
 
   /** Numbers of the held steps, ascending. */
