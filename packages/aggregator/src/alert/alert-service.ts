@@ -378,25 +378,31 @@ export class AlertService implements AsyncDisposable {
     }
     // A restarted service detects incidents again that it reported before.
     if (kind === 'fired' && known.state === 'firing') return;
-    const { hint: _, ...said } = alert;
+    const { hint: _, latestOnsetStep: __, ...said } = alert;
     const { link, capture, onsetAt } = known;
-    const cause = await this.#refined(alerts, alert, known.cause);
+    const cause = await this.#refined(alerts, alert, known);
     const reported: Alert = { ...said, summary: withCause(alert, cause), onsetAt: onsetAt ?? said.onsetAt, cause, link, capture };
     this.#report(alerts, { ...reported, ranks: ranksOf(said.ranks, cause) });
   }
 
-  /** The cause of an incident that continues; searched again if the series of single ranks now point to others than the first search did. */
-  async #refined(alerts: RunAlerts, alert: EngineAlert, known: Alert['cause']): Promise<Alert['cause']> {
+  /**
+   * The cause of an incident that continues; searched again if the series of single ranks now point to others than the first search did, or if the rise to
+   * explain is another one by now.
+   */
+  async #refined(alerts: RunAlerts, alert: EngineAlert, { cause: known, step, series }: Alert): Promise<Alert['cause']> {
     const { hint } = alert;
     if (hint?.stated !== undefined) return withHosts(causeOfHint(alert), known);
     const isNamed = (known?.ranks.length ?? 0) > 0;
-    const isLater = alert.state === 'firing' && (isNamed ? hint?.isOfAll === true : (hint?.ranks.length ?? 0) > 0);
-    return isLater ? (await this.#explained(alerts, alert)).cause : (known ?? causeOfHint(alert));
+    const isLater = isNamed ? hint?.isOfAll === true : (hint?.ranks.length ?? 0) > 0;
+    const isOther = alert.step !== step || alert.series.kind !== series.kind;
+    if (alert.state !== 'firing' || !(isLater || (isOther && alert.unit === 'ns'))) return known ?? causeOfHint(alert);
+    const { cause } = await this.#explained(alerts, alert);
+    return isLater || (cause !== null && cause.kind !== 'inconclusive') ? cause : (known ?? cause);
   }
 
   async #reportNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {
     const { cause, place } = await this.#explained(alerts, alert);
-    const { hint: _, ...said } = alert;
+    const { hint: _, latestOnsetStep: __, ...said } = alert;
     const { capture: captures } = this.#options;
     const wantsCapture =
       captures !== undefined && alert.onsetStep !== null && rulesAboutSteps.has(alert.rule) && !this.#closed.signal.aborted;
@@ -493,6 +499,7 @@ const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_
 /** Updates the cause when more ranks stop. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
 
-/** The ranks of an alert: none where the cause is of all of them. */
+/** The ranks of an alert: none where the cause is of all of them or of none, or is not known. */
 const ranksOf = (said: readonly number[], cause: Alert['cause']): number[] =>
-  cause?.kind !== 'cluster_wide' && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
+  !(cause !== null && kindsOfNobody.has(cause.kind)) && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
+const kindsOfNobody: ReadonlySet<string> = new Set(['cluster_wide', 'cpu_contention', 'inconclusive']);

@@ -13,7 +13,11 @@ export interface AlertHint {
   readonly stated?: { readonly kind: 'rank_stopped' | 'hang' | 'long_steps'; readonly text: string };
 }
 
-export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & { readonly hint: AlertHint | null };
+export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & {
+  readonly hint: AlertHint | null;
+  /** The first step of the latest rise, where steps that were slow became slower still. */
+  readonly latestOnsetStep?: number;
+};
 
 /** `updated`: the same incident, reported again with new numbers or ranks. */
 export interface AlertChange {

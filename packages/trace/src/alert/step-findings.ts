@@ -15,6 +15,8 @@ export type Slower = Regression | Drift;
 export interface Found {
   readonly about: StepSeries;
   readonly finding: Slower;
+  /** The latest rise of a series that rose again; `finding` is then of all of them. */
+  readonly latest?: { readonly onsetStep: number; readonly by: number };
 }
 
 /** Identifies a series in ids and states. */
@@ -68,15 +70,23 @@ export function hintOf(found: Iterable<Found>, { ranks, risen }: RankFacts): Ale
   const also = slowRanks[0] === undefined ? [] : risen(slowRanks[0].finding.onsetStep, most / 2);
   const certain = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
   const named = [...new Set([...certain, ...also])];
-  const phase = slowPhases[0]?.about.phase;
+  const phase = namedPhase(slowPhases, named.length);
   if (named.length === 0 && phase === undefined) return null;
   const isOfAll = 2 * named.length >= Math.max(ranks, 2) && named.length > 1;
   return { ranks: isOfAll ? [] : named.sort((a, b) => a - b), ...(isOfAll && { isOfAll }), phase };
 }
 
-export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {
+/** The phase that became slower most; none where several ranks may each be slow in one of several. */
+function namedPhase([first, second]: readonly Found[], ranks: number): string | undefined {
+  if (ranks > 1 && first !== undefined && second !== undefined && slowerBy(second) >= slowerBy(first) / 2) return undefined;
+  return first?.about.phase;
+}
+
+/** `latest`: the onset of its latest rise, where that is another one. */
+export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number, latest = onsetStep): string {
   const what =
     about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
   const slowly = kind === 'drift' ? ', little by little,' : '';
-  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
+  const since = `since step ${onsetStep}${latest > onsetStep ? `, more so since step ${latest}` : ''}`;
+  return `${what} ${percentText(change)} slower${slowly} ${since}: ${lengthText(before)} → ${lengthText(after)}`;
 }

@@ -169,6 +169,20 @@ describe.each(seeds)('one fault (seed %i)', (seed) => {
     }
   });
 
+  it('that grows slowly is told again as it does, and with what it came to', () => {
+    for (const restartAt of [undefined, 1210]) {
+      const work = (rank: number, step: number): number => 40 + (rank === 2 ? Math.min(20, Math.max(0, step - 600) * 0.015) : 0);
+      const watched = watch({ seed, steps: 2600, work, ...(restartAt === undefined ? {} : { restartAt }) });
+      expect(watched.incidents).toMatchObject([{ ranks: [2], state: 'firing' }]);
+      // 20 of 44 ms.
+      expect(watched.incidents[0]?.change).toBeGreaterThan(0.35);
+      expect(watched.incidents[0]?.change).toBeLessThan(0.5);
+      const told = watched.reported.map(({ alert: { after } }) => after ?? 0);
+      expect(told).toEqual(told.toSorted((a, b) => a - b));
+      expect(told.length).toBeLessThan(20);
+    }
+  });
+
   it('of all ranks together is one, of nobody', () => {
     const watched = watch({ seed, steps: 1300, work: (_, step) => (step >= 600 ? 30 : 20) });
     expect(watched.incidents).toMatchObject([{ rule: 'step_time', ranks: [], series: { kind: 'cluster' } }]);
@@ -191,6 +205,15 @@ describe.each(seeds)('two faults (seed %i)', (seed) => {
     const work = (rank: number, step: number): number => 20 + jump(2, 600, 40)(rank, step) + jump(1, 1000, 30)(rank, step);
     const watched = watch({ seed, steps: 1600, work });
     expect(watched.incidents).toMatchObject([{ ranks: [2] }, { ranks: [1], severity: 'warning' }]);
+  });
+
+  it('are two where all ranks become slower after one did: the second is of the steps of the cluster, also where the service is started again', () => {
+    const work = (rank: number, step: number): number => 40 + jump(2, 600, 10)(rank, step) + (step >= 1000 ? 12 : 0);
+    for (const restartAt of [undefined, 610, 1010]) {
+      const watched = watch({ seed, steps: 1300, work, ...(restartAt === undefined ? {} : { restartAt }) });
+      expect(watched.incidents).toMatchObject([{ ranks: [2] }, { ranks: [], series: { kind: 'cluster' }, hint: { isOfAll: true } }]);
+      expect(Math.abs((watched.incidents[1]?.onsetStep ?? 0) - 1000)).toBeLessThanOrEqual(16);
+    }
   });
 
   it('are two where steps jump after they drifted, with the onset of each', () => {

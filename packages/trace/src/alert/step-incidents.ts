@@ -47,6 +47,7 @@ export interface StepIncidentState {
   readonly toldStep?: number;
   readonly isOnTop: boolean;
   readonly parts: readonly Found[];
+  readonly risen?: RisenLevel | undefined;
 }
 
 /** All open incidents, in JSON's types. */
@@ -65,6 +66,12 @@ export interface StepSeriesFacts extends RankFacts {
   readonly latest: (about: StepSeries) => number | undefined;
 }
 
+/** A level, ns, that an incident had risen to at a step. */
+interface RisenLevel {
+  readonly step: number;
+  readonly level: number;
+}
+
 interface Incident {
   lead: string;
   readonly alert: OpenAlert;
@@ -73,12 +80,18 @@ interface Incident {
   /** A further rise of an already slower series: it ends when that series returns to the level before this rise. */
   readonly isOnTop: boolean;
   readonly parts: Map<string, Found>;
+  /** Where it rose on: what to report next, if that lasts and no other finding explains it. */
+  risen?: RisenLevel | undefined;
 }
 
 /** Share of a cluster's rise that a slow rank's own work need not explain: transfer and noise. */
 const unexplainedShare = 0.25;
 /** A rise seen only in a rank or a phase, not in the cluster, must be this share of a step. */
 const aloneShare = 0.03;
+/** An incident that rises on is reported again when it has risen by this share of what it had. */
+const againShare = 0.25;
+/** Steps whose level is the latest one of a series. */
+const levelSteps = 32;
 /** A rise on top is over when at most this share of it is left. */
 const returnedShare = 0.25;
 
@@ -110,17 +123,31 @@ export class StepIncidents {
     return this.#open.some(({ alert }) => isNear(alert.onsetStep ?? Number.NaN, onsetStep));
   }
 
+  /** With the ranks that were slow before, and became slower still. */
+  #withFurther(facts: StepSeriesFacts): StepSeriesFacts {
+    const further = this.#open.flatMap(({ parts }) => [...parts.values()]);
+    const risen = (onsetStep: number, least: number): number[] => [
+      ...facts.risen(onsetStep, least),
+      ...further.flatMap(({ about: { rank }, latest }) => {
+        const isThen = latest !== undefined && Math.abs(latest.onsetStep - onsetStep) <= limits.alertRankOnsetStepsApartMax;
+        return rank !== undefined && isThen && latest.by >= least ? [rank] : [];
+      }),
+    ];
+    return { ...facts, risen };
+  }
+
   /** Takes a slow-down of a series. */
-  slower(found: Found, facts: StepSeriesFacts, nowMs: number): void {
+  slower(found: Found, known: StepSeriesFacts, nowMs: number): void {
+    const facts = this.#withFurther(known);
     const { about, finding } = found;
     const key = seriesKey(about);
     if (this.#rules.off.includes(ruleOf(finding))) return;
-    const known = finding.isFurther ? this.#open.findLast((one) => isPart(one, key)) : undefined;
-    const same = known === undefined ? this.#open.findLast((one) => this.#isSame(one, found)) : undefined;
-    if (known !== undefined && !isOnTopOfDrift(known, finding)) {
+    const risen = finding.isFurther ? this.#open.findLast((one) => isPart(one, key)) : undefined;
+    const same = risen === undefined ? this.#open.findLast((one) => this.#isSame(one, found)) : undefined;
+    if (risen !== undefined && !isOnTopOfDrift(risen, finding)) {
       // Ranks and phases that become slower from then on reveal its cause.
       if (about.kind === 'cluster' && finding.kind === 'regression') this.#waiting.push(found);
-      else this.#further(known, found);
+      else this.#further(risen, found);
     } else if (same !== undefined) this.#join(same, found, facts);
     else if (about.kind === 'cluster') this.#fire(found, facts, nowMs);
     else this.#waiting.push(found);
@@ -151,15 +178,19 @@ export class StepIncidents {
   }
 
   /** Assigns waiting findings to incidents, after each step. */
-  settle(step: number, facts: StepSeriesFacts, nowMs: number): void {
+  settle(step: number, known: StepSeriesFacts, nowMs: number): void {
+    for (const incident of this.#open) this.#follow(incident, step, known);
     if (this.#waiting.length === 0) return;
+    const facts = this.#withFurther(known);
     for (const found of this.#waiting) {
       const same = found.about.kind === 'cluster' ? undefined : this.#open.findLast((one) => this.#isSame(one, found));
       if (same !== undefined) this.#join(same, found, facts);
     }
     for (const further of this.#waiting.filter(({ about }) => about.kind === 'cluster')) {
-      const lead = leadOf(this.#near(further));
-      if (lead !== undefined && slowerBy(lead) >= slowerBy(further) / 2) this.#fire(lead, facts, nowMs);
+      const near = this.#near(further);
+      const lead = leadOf(near);
+      if (lead === undefined || slowerBy(lead) < slowerBy(further) / 2) continue;
+      this.#fire(hintOf(near, facts)?.isOfAll === true ? further : lead, facts, nowMs);
     }
     const waited = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
     const due = waited.filter((one) => !isBack(one, facts));
@@ -267,26 +298,60 @@ export class StepIncidents {
       change: finding.after / first.before - 1,
       onsetStep: first.onsetStep,
     };
-    parts.set(key, { about, finding: whole });
+    parts.set(key, { about, finding: whole, latest: { onsetStep: finding.onsetStep, by: finding.after - finding.before } });
     escalate(incident);
     if (key === lead) {
       const from = alert.onsetStep ?? finding.onsetStep;
+      alert.latestOnsetStep = finding.kind === 'drift' ? Math.max(finding.onsetStep, finding.step - levelSteps) : finding.onsetStep;
       this.#say(
         alert,
         { ...whole, before: alert.before ?? whole.before, change: finding.after / (alert.before ?? whole.before) - 1 },
         from,
+        finding.kind === 'drift' ? undefined : finding.onsetStep,
       );
       alert.step = finding.step;
     }
     if (JSON.stringify(alert) !== before) this.#report('updated', alert);
   }
 
-  #say(alert: OpenAlert, finding: Slower, onsetStep: number): void {
+  /** `latest`: the onset of a further jump. */
+  #say(alert: OpenAlert, finding: Slower, onsetStep: number, latest?: number): void {
     alert.before = finding.before;
     alert.after = finding.after;
     alert.change = finding.change;
     alert.confidence = { ...finding.confidence };
-    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before);
+    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before, latest);
+  }
+
+  /** Reports an incident again that has risen on little by little: of the level that held since, so that a stretch of slow steps does not count. */
+  #follow(incident: Incident, step: number, facts: StepSeriesFacts): void {
+    const { alert, lead, risen } = incident;
+    const level = facts.latest(alert.series);
+    const [before, told] = [alert.before ?? 0, alert.after ?? 0];
+    const isDrift = alert.rule === 'step_time_drift';
+    const least = Math.max(againShare * (told - before), isDrift ? 0 : this.#aloneShare * before);
+    const isOfOthers = this.#open.some((one) => one !== incident && (isPart(one, lead) || (lead === cluster && ranksOf(one).length > 0)));
+    if (level === undefined || level - told < least || isOfOthers || this.#waiting.some(({ about }) => seriesKey(about) === lead)) {
+      incident.risen = undefined;
+    } else if (risen === undefined) incident.risen = { step, level };
+    else if (step - risen.step >= limits.alertSettleSteps) {
+      incident.risen = undefined;
+      this.#raise(alert, { ...risen, level: Math.min(level, risen.level) });
+      this.#report('updated', alert);
+    }
+  }
+
+  #raise(alert: OpenAlert, { step, level }: RisenLevel): void {
+    const before = alert.before ?? level;
+    const change = level / before - 1;
+    const by = change - (alert.change ?? change);
+    const { t, low, high } = alert.confidence ?? { t: 0, low: change, high: change };
+    const confidence = { t, low: low + by, high: high + by };
+    const onsetStep = alert.onsetStep ?? step;
+    const kind = alert.rule === 'step_time_drift' ? 'drift' : 'regression';
+    alert.latestOnsetStep = Math.max(onsetStep, step - levelSteps);
+    this.#say(alert, { kind, isFurther: false, step, onsetStep, before, after: level, change, confidence }, onsetStep);
+    alert.step = step;
   }
 
   #resolve(incident: Incident, nowMs: number, resolution: string): void {
@@ -306,7 +371,10 @@ export class StepIncidents {
   /** Whether it is a large share of a step, and either points to ranks or shows in the cluster's steps: otherwise it costs nothing. */
   #isWorthIt(lead: Found, facts: StepSeriesFacts): boolean {
     if (slowerBy(lead) < this.#aloneShare * facts.usual) return false;
-    if ((hintOf([lead, ...this.#near(lead)], facts)?.ranks.length ?? 0) > 0) return true;
+    const hint = hintOf([lead, ...this.#near(lead)], facts);
+    if ((hint?.ranks.length ?? 0) > 0) return true;
+    // No rank is slower than its peers: the cluster's own finding is due.
+    if (hint?.isOfAll === true && lead.about.kind === 'rank') return false;
     return (facts.clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
   }
 
