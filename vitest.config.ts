@@ -30,7 +30,7 @@ const services = [
   'packages/aggregator/src/http/certificate.test.ts',
   'packages/aggregator/src/ingest/{jetstream-ingest,stream-upkeep,web-socket-ingest}.test.ts',
   'packages/aggregator/src/store/{write-trace,run-store,run-store-kill}.test.ts',
-  'packages/aggregator/src/alert/{alert-delivery,alert-service,unfinished-runs}.test.ts',
+  'packages/aggregator/src/alert/{alert-cause,alert-delivery,alert-service,unfinished-runs}.test.ts',
   'packages/aggregator/src/prune/prune-kill.test.ts',
   'packages/aggregator/src/view/{follow-store,view-socket*}.test.ts',
   'packages/gpu/src/nccl-profiler.test.ts',

@@ -1,15 +1,17 @@
 // Finds the cause of slower steps, and their place on the timeline: merges only the steps around the onset, out of the store.
 //
 //   │ before: 64 steps │ onset … the step with which it was certain │
-//     levels ──────────────► blameOf ◄───────────────────── levels
+//     levels ────────────► blameOfRise ◄─────────────────── levels
 //
-// Soon after ranks were started again, the steps before are those of the lives before.
+// Where the series rose again, the steps now are those since its latest rise; of a slow rise, the last ones. Soon after ranks were started again, the
+// steps before are those of the lives before.
 
 import { type Alert, isBeside, nanosPerMs, traceTime } from '@ranktrace/protocol';
 import {
   type BatchSource,
   lengthText,
   mergeSteps,
+  rankNumbersText,
   type StepsSource,
   type TraceEvent,
   type TraceHeader,
@@ -17,7 +19,7 @@ import {
   teeSink,
 } from '@ranktrace/trace';
 import type { EngineAlert } from '@ranktrace/trace/alert';
-import { type BlameChange, type BlameWindow, blameOf, blameOfWindow, StepBlameSink, slowOps } from '@ranktrace/trace/blame';
+import { type BlameChange, type BlameWindow, blameOfRise, blameOfWindow, StepBlameSink, slowOps } from '@ranktrace/trace/blame';
 import { lastStepOf, type StepRange, stepsOf } from '../capture/step-windows.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -48,9 +50,9 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredLi
   for (const source of stored.filter(({ isLatest }) => isLatest)) sources.push(...(await stepsIn(source, ranges, signal)));
   if (sources.length === 0) return { cause: causeOfHint(alert), place: undefined };
   const places = new PlaceSink(onsetStep, certain);
-  const cutting = await blameIn(sources, places, signal);
+  const steps = await blameIn(sources, places, signal);
   const isOfUsual = alert.unit === 'ns' && alert.hint?.stated === undefined;
-  const cause = isOfUsual ? await causeIn(await driveSteps(cutting, { signal }), alert, onsetStep, stored, signal) : causeOfHint(alert);
+  const cause = isOfUsual ? await causeIn(steps, alert, onsetStep, stored, signal) : causeOfHint(alert);
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
@@ -60,14 +62,10 @@ async function stepsIn(source: StoredLife, ranges: readonly StepRange[], signal:
   return found === undefined ? [] : [withMetadata(found, readableSource(source, undefined))];
 }
 
-async function blameIn(
-  sources: readonly StepsSource[],
-  beside: TraceSink | undefined,
-  signal: AbortSignal,
-): Promise<Generator<void, BlameWindow>> {
-  const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
+async function blameIn(sources: readonly StepsSource[], beside: TraceSink | undefined, signal: AbortSignal): Promise<StepBlameSink> {
+  const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 2 });
   await driveSteps(mergeSteps(sources, beside === undefined ? blame : teeSink(blame, beside)), { signal });
-  return blame.cutting();
+  return blame;
 }
 
 /**
@@ -86,51 +84,79 @@ async function earlierSteps(stored: readonly StoredLife[], onsetStep: number, si
   const ranges = [{ fromStep: Math.max(0, onsetStep - count), toStep: onsetStep - 1 }];
   for (const source of stored.filter(({ isLatest, rank }) => isLatest && !sources.has(rank)))
     sources.set(source.rank, await stepsIn(source, ranges, signal));
-  return await driveSteps(await blameIn([...sources.values()].flat(), undefined, signal), { signal });
+  return await driveSteps((await blameIn([...sources.values()].flat(), undefined, signal)).cutting(), { signal });
 }
 
-/** The steps before the onset, and the clearest ones after it: for a slow rise, the last ones. */
-function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): StepRange[] {
+/** The steps before the onset, and the clearest ones after it: for a slow rise the last ones, for one that rose again those since then. */
+function rangesOf(alert: EngineAlert, onsetStep: number, certain: number): StepRange[] {
   const count = limits.alertBlameSteps;
-  const [fromStep, toStep] = [Math.max(0, onsetStep - count), Math.min(certain, onsetStep + count)];
-  if (rule !== 'step_time_drift' || certain <= toStep) return [{ fromStep, toStep }];
+  const fromStep = Math.max(0, onsetStep - count);
+  const since = slowSince(alert, onsetStep, certain);
+  const toStep = Math.min(certain, since + count);
+  if (since <= onsetStep) return [{ fromStep, toStep }];
   return [
     { fromStep, toStep: onsetStep },
-    { fromStep: certain - count, toStep: certain },
+    { fromStep: since, toStep },
   ];
 }
 
+/** The first of the steps that show all of the rise. */
+function slowSince({ rule, latestOnsetStep = 0 }: EngineAlert, onsetStep: number, certain: number): number {
+  const latest = rule === 'step_time_drift' ? Math.max(latestOnsetStep, certain - limits.alertBlameSteps) : latestOnsetStep;
+  return Math.max(onsetStep, Math.min(latest, certain));
+}
+
 async function causeIn(
-  window: BlameWindow,
+  steps: StepBlameSink,
   alert: EngineAlert,
   onsetStep: number,
   stored: readonly StoredLife[],
   signal: AbortSignal,
 ): Promise<Alert['cause']> {
-  let before: BlameWindow = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
+  const { series, before: level, after, step } = alert;
+  const since = slowSince(alert, onsetStep, Math.max(onsetStep, step ?? onsetStep));
+  // Each window has its own waits for a CPU.
+  let before = await driveSteps(
+    steps.cutting((one) => one < onsetStep),
+    { signal },
+  );
   if (before.steps.length < limits.alertBlameStepsMin) {
     const earlier = await earlierSteps(stored, onsetStep, signal);
     if (earlier !== undefined && earlier.steps.length > before.steps.length) before = earlier;
   }
-  const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
+  const now = await driveSteps(
+    steps.cutting((one) => one >= since),
+    { signal },
+  );
   // The task is to explain the alert's own change: these steps may show others besides.
-  const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;
-  const change = blameOf(before, now, isOfCluster ? (alert.after as number) - (alert.before as number) : undefined);
-  // A hint from series of single ranks is better than nothing.
-  if (change.kind === 'inconclusive') {
-    const hinted = causeOfHint(alert);
-    return hinted === null || hinted.kind === 'inconclusive' ? { ...causeOf(change), phase: hinted?.phase ?? null } : hinted;
-  }
-  return causeOf(change, costIn(now, change));
+  const change = blameOfRise(before, now, { series, change: level === null || after === null ? undefined : after - level });
+  if (change.kind !== 'inconclusive') return causeOf(change, costIn(now, change));
+  const hinted = causeOfHint(alert);
+  // A hint from series of single ranks is better than nothing, but on a busy host one rank or another is slow by chance.
+  const { stragglers } = change;
+  const isByChance = hinted?.kind === 'straggler' && stragglers !== undefined && !hinted.ranks.some((rank) => stragglers.includes(rank));
+  if (hinted !== null && hinted.kind !== 'inconclusive' && !isByChance) return hinted;
+  return { ...causeOf(change), phase: isByChance ? null : (hinted?.phase ?? null) };
 }
 
-/** The fault's cost, as a report words it, and its ops. */
+/** The cost of the fault, as a report words it, or of each where ranks are slow in different phases; and its ops. */
 function costIn(now: BlameWindow, { kind, ranks, phase }: BlameChange): string[] {
   const isThis = (of: readonly number[]): boolean => ranks.length === 0 || of.some((rank) => ranks.includes(rank));
-  const found = blameOfWindow(now).findings.find((one) => one.kind === kind && isThis(one.ranks));
-  const cost = found === undefined ? [] : [`it costs ${lengthText(found.costMsPerStep * nanosPerMs)} per affected step`];
-  return [...cost, ...slowOps(now, ranks, phase)];
+  const found = blameOfWindow(now).findings.filter((one) => one.kind === kind && isThis(one.ranks));
+  const ops = slowOps(now, ranks, phase);
+  const lengthOf = ({ costMsPerStep }: (typeof found)[number]): string => lengthText(costMsPerStep * nanosPerMs);
+  if (phase !== undefined || found.length < 2) {
+    const whole = found.find((one) => one.phase === phase) ?? found[0];
+    return [...(whole === undefined ? [] : [`it costs ${lengthOf(whole)} per affected step`]), ...ops];
+  }
+  const costs = found.map(
+    (one) => `${lengthOf(one)} for rank${one.ranks.length === 1 ? '' : 's'} ${rankNumbersText(one.ranks, ranksCosted)}`,
+  );
+  return [`they cost per affected step, each with the others mended: ${costs.slice(0, ranksCosted).join(', ')}`, ...ops];
 }
+
+/** Ranks whose cost a cause gives. */
+const ranksCosted = 5;
 
 function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, cost: readonly string[] = []): NonNullable<Alert['cause']> {
   const text = [...evidence, ...cost].join('; ').slice(0, 1024);
@@ -153,6 +179,11 @@ export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   const text = `${who}${phase === undefined ? '' : `, mostly in ${phase}`}`.slice(0, 1024);
   return { kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
 }
+
+/** The ranks of an alert: none where the cause is of all of them or of none, or is not known. */
+export const ranksOf = (said: readonly number[], cause: Alert['cause']): number[] =>
+  !(cause !== null && kindsOfNobody.has(cause.kind)) && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
+const kindsOfNobody: ReadonlySet<string> = new Set(['cluster_wide', 'cpu_contention', 'inconclusive']);
 
 /** Puts the metadata that a rank sent at its beginning (its stage, its role) in front of the steps to read. */
 function withMetadata(steps: StepsSource, whole: BatchSource): StepsSource {

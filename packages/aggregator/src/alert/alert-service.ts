@@ -21,7 +21,7 @@ import type { ProcessExit, RankProcess } from '../store/exit-batch.ts';
 import { alertStateName } from '../store/run-directory.ts';
 import type { RunStore } from '../store/run-store.ts';
 import { failedCapture, pendingCapture, writtenCapture } from './alert-capture.ts';
-import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
+import { type AlertPlace, causeOfHint, explainAlert, ranksOf } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
 import { readAlertState, type SavedAlertState, writeAlertState } from './alert-state.ts';
 import { withCause } from './alert-text.ts';
@@ -498,8 +498,3 @@ const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_
 
 /** Updates the cause when more ranks stop. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
-
-/** The ranks of an alert: none where the cause is of all of them or of none, or is not known. */
-const ranksOf = (said: readonly number[], cause: Alert['cause']): number[] =>
-  !(cause !== null && kindsOfNobody.has(cause.kind)) && said.length > 0 ? [...said] : [...(cause?.ranks ?? [])];
-const kindsOfNobody: ReadonlySet<string> = new Set(['cluster_wide', 'cpu_contention', 'inconclusive']);

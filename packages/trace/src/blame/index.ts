@@ -2,7 +2,7 @@
 
 export { type Blame, type BlameFinding, blameOfWindow, mayBeVerdict } from './blame.ts';
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
-export { blameOfRise, type Rise, type RiseBlame } from './blame-rise.ts';
+export { blameOfRise } from './blame-rise.ts';
 export type { BlameWindow, StepRange } from './blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './breakdown.ts';
 export { CollectiveParts } from './collective-parts.ts';
