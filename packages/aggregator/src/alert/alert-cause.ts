@@ -238,3 +238,6 @@ class PlaceSink implements TraceSink {
     return { from, until: Math.round(Math.max(this.#until, from + limits.alertPlaceMsMin * 1e6)), onsetAt };
   }
 }
+
+/** The cause with the hosts that are known already: it is updated when more ranks stop. */
+export const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };

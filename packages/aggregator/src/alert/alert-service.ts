@@ -21,7 +21,7 @@ import type { ProcessExit, RankProcess } from '../store/exit-batch.ts';
 import { alertStateName } from '../store/run-directory.ts';
 import type { RunStore } from '../store/run-store.ts';
 import { failedCapture, pendingCapture, writtenCapture } from './alert-capture.ts';
-import { type AlertPlace, causeOfHint, explainAlert, ranksOf } from './alert-cause.ts';
+import { type AlertPlace, causeOfHint, explainAlert, ranksOf, withHosts } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
 import { readAlertState, type SavedAlertState, writeAlertState } from './alert-state.ts';
 import { withCause } from './alert-text.ts';
@@ -495,6 +495,3 @@ export class AlertService implements AsyncDisposable {
 const rulesOfStops: ReadonlySet<Alert['rule']> = new Set(['rank_stopped', 'hang']);
 /** For other rules the steps hold no evidence. */
 const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', ...rulesOfStops]);
-
-/** Updates the cause when more ranks stop. */
-const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
