@@ -196,15 +196,15 @@ function lostFindings({ process, until }: ProcessTotals, totals: readonly Proces
     const text = `nothing was heard of ${who} for the last ${lengthText(silent)}, in which all were asked to end`;
     return [{ kind, ranks, text, remedy: `look for what stopped it, in its output and ${log}` }];
   }
-  const earlier =
-    Math.min(...totals.map((one) => (one.process.rank === rank ? Number.POSITIVE_INFINITY : (one.until ?? 0)))) - (until ?? 0);
-  const when = earlier >= silentNsMin && Number.isFinite(earlier) ? `, ${lengthText(earlier)} before any other rank` : '';
   if (how === undefined) {
+    const others = totals.filter(({ process: { rank: other } }) => other !== rank).map((one) => one.until ?? 0);
+    const earlier = Math.min(...others) - (until ?? 0);
+    const when = others.length > 0 && earlier >= silentNsMin ? `, ${lengthText(earlier)} before any other rank` : '';
     const remedy = `look for its end in its output and ${log}: it was killed, or is still running`;
     return [{ kind, ranks, text: `${who} stopped without saying goodbye${when}`, remedy }];
   }
   const killed = how.includes('SIGKILL') ? `, and ${log}: the kernel ends processes so where memory is short` : '';
-  return [{ kind, ranks, text: `${who} ${how} without saying goodbye${when}`, remedy: `look for its end in its output${killed}` }];
+  return [{ kind, ranks, text: `${who} ${how} without saying goodbye`, remedy: `look for its end in its output${killed}` }];
 }
 
 /** An agent that was last heard of so long before the rank beside it has stopped, ns; it ends some seconds after a rank. */
