@@ -1,4 +1,4 @@
-// What an alert says of the trace of its steps.
+// The trace of an alert's steps, as the alert tells of it.
 
 import { isAbsolute, relative } from 'node:path';
 import type { Alert, CaptureResult } from '@ranktrace/protocol';

@@ -110,7 +110,7 @@ test.each([
   expect(change).toBeGreaterThan(0.19);
   expect(step).toBeGreaterThan(1300);
   const works = Number(/works (\d+\.\d+) ms more per step/.exec(cause?.text ?? '')?.[1]);
-  // What it rose by before its onset is not part of it.
+  // A rise before its onset is not part of it.
   expect(Math.abs(works - 0.03 * ((step ?? 0) - 400))).toBeLessThan(5);
   expect(reported.length).toBeLessThan(12);
 });

@@ -35,7 +35,10 @@ export function checkResult(before: RecordedSteps, after: RecordedSteps, failOn:
   };
 }
 
-/** What devices show where their steps count or are as long as the hosts', else what hosts show: ahead of their devices, these do not know why steps are long. */
+/**
+ * The cause on devices where their steps count or are as long as the hosts', else the one on hosts: ahead of their devices, these do not know why steps are
+ * long.
+ */
 function causeOf(before: RecordedSteps, after: RecordedSteps, takenBy: CheckResult['stepsTakenBy']): BlameChange | undefined {
   const areAlike = before.takenBy === 'both' && after.takenBy === 'both';
   const canCompare = (takenBy === 'devices' || areAlike) && before.devices !== undefined && after.devices !== undefined;

@@ -83,7 +83,7 @@ function inShortLine(
   return `in short: balanced, no rank is to blame${but}${lossText(missing)}`;
 }
 
-/** What the statement does not cover. */
+/** The losses that the statement does not cover. */
 function lossText(missing: readonly Finding[]): string {
   const losses = missing.filter(({ isOfEvents }) => isOfEvents === true);
   const [first] = losses;

@@ -53,7 +53,7 @@ export interface Finding {
   readonly text: string;
   /** How to prevent it in future. */
   readonly remedy: string;
-  /** Of `data_loss`: whole events or batches are missing, and not only parts of events. */
+  /** Whole events or batches are missing in a `data_loss`, and not only parts of events. */
   readonly isOfEvents?: true;
 }
 

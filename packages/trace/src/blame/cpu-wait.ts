@@ -20,7 +20,7 @@ export interface CpuWait {
   readonly isBusy: boolean;
   /** Share of the time that threads wanted a CPU in which they had none, the median of the ranks; 0 where it is not known. */
   readonly share: number;
-  /** What waiting may add to a step of `step`, ns: the others wait for the rank that waits longest. Infinity where it is not known. */
+  /** The time that waiting may add to a step of `step`, ns: the others wait for the rank that waits longest. Infinity where it is not known. */
   readonly delay: (step: number) => number;
   /** Whether what the ranks waited can be the cause of `cost` of a step of `step`, ns. */
   readonly explains: (cost: number, step: number) => boolean;

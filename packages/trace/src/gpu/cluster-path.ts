@@ -239,7 +239,7 @@ interface LongestStep {
   length: number;
   /** Ranks that have it. */
   ranks: number;
-  /** Of them, those on which the other steps of a graph follow. */
+  /** Ranks on which the other steps of a graph follow it. */
   followed: number;
   goesOn: boolean;
 }

@@ -389,7 +389,7 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary, transfers: Transfers): B
   return { ...blame, verdict: onDevices(blame.verdict), findings };
 }
 
-/** What is data to ranks is their host to devices, and the network their communication. */
+/** Devices wait for their host as ranks do for data, and for communication as ranks do for the network. */
 const onDevices = <Kind extends Verdict>(kind: Kind): Kind =>
   (kind === 'data_loading' ? 'host_bound' : kind === 'network' ? 'communication_bound' : kind) as Kind;
 

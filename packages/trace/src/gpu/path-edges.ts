@@ -20,7 +20,7 @@ export function boundOfClass(of: number): 'compute' | 'communication' | 'copy' {
 /** Steps of the graph where steps overlap: the last ones save, each, what every step saves. */
 export const overlappingSteps = 3;
 
-/** What may end with a node: nothing, the graph's last step, or where it has several, the first one. */
+/** A node may end nothing, the graph's last step, or where it has several, the first one. */
 export const pathEnd = { none: 0, step: 1, firstStep: 2 } as const;
 export type PathEnd = (typeof pathEnd)[keyof typeof pathEnd];
 

@@ -130,7 +130,7 @@ export class RankPath {
     return node - this.#base === 2 * (this.#hosts + this.#works);
   }
 
-  /** What may end with a node of the graph: the step, with device work or with the host; of several steps, each with its work. */
+  /** The end that a node of the graph may be: a step ends with device work or with its host, each of several steps with its work. */
   endingWith(node: number): PathEnd {
     const isWork = this.isWork(node);
     if (this.#firstStep === undefined)
