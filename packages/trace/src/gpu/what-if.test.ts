@@ -123,7 +123,8 @@ describe.each(seeds)('seed %i: a job that was made so saves as much as its slowe
         const faster = runOf({ seed, ranks, faults: faultsOf(0.5), synchronizes });
         const worth = slower.summary.worth.find((one) => one.bound === 'cpu' && one.name === phase);
         const saved = slower.length - faster.length;
-        expect(Math.abs((worth?.savesAtHalf ?? 0) - saved)).toBeLessThan(0.06 * slower.length);
+        // Where host and devices are nearly as long, other steps than the path's few are bound by the other one.
+        expect(Math.abs((worth?.savesAtHalf ?? 0) - saved)).toBeLessThan(0.08 * slower.length);
         const path = (slower.summary.path?.total ?? 0) / slower.length;
         expect(path).toBeGreaterThan(0.9);
         expect(path).toBeLessThan(1.1);
