@@ -1,5 +1,5 @@
 // Projects, from fast to slow: `unit` and `sdk` (those that need a process of their own) beside the sources, `repository` (rules about the code and the manual),
-// `services` (those beside the sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`,
+// `jobs` (whole simulated ones) and `services` (servers and processes) beside the sources, `cluster` (child processes, a real nats-server, Chromium); and `recorded`,
 // where recordings of others are found (test/recorded/README.md). Tests read `src` through the `source` condition; child processes and worker threads
 // run `dist`, which the global setup builds once per run, so that it is never stale.
 
@@ -24,7 +24,20 @@ const minute = 60_000;
 const computing = { maxWorkers: 3, sequence: { groupOrder: 0 } };
 const waiting = { maxWorkers: 4, sequence: { groupOrder: 1 } };
 
-/** Beside the sources, and too slow for `npm run check`: they start servers and processes, flood sockets, or simulate whole GPU jobs again and again. */
+/** Beside the sources, and too slow for `npm run check`: whole jobs and clusters are simulated again and again, and what is said of them compared. */
+const jobs = [
+  'packages/trace/src/align/fit-clocks.test.ts',
+  'packages/trace/src/analyse/run-analysis.test.ts',
+  'packages/trace/src/blame/{long-steps,phase-steps,run-blame-sink,sometimes-slow,step-blame-sink}.test.ts',
+  'packages/trace/src/detect/{compare-series,learnt-noise,long-step-detector}.test.ts',
+  'packages/trace/src/gpu/{gpu-blame,what-if}.test.ts',
+  'packages/trace/src/merge/{align-run,merge-stretches,stepping-clusters}.test.ts',
+  'packages/trace/src/ndtimeline/ndtimeline-source.test.ts',
+  'packages/trace/src/timeline/report-data.test.ts',
+  'packages/trace/src/torch/{align-kineto,spilled-rows}.test.ts',
+];
+
+/** Beside the sources, and too slow for `npm run check`, too: they start servers and processes, flood sockets, or train models. */
 const services = [
   'packages/agent/src/kineto/kineto-daemon.test.ts',
   'packages/aggregator/src/http/certificate.test.ts',
@@ -34,9 +47,8 @@ const services = [
   'packages/aggregator/src/prune/prune-kill.test.ts',
   'packages/aggregator/src/view/{follow-store,view-socket*}.test.ts',
   'packages/gpu/src/nccl-profiler.test.ts',
-  'packages/trace/src/gpu/gpu-blame.test.ts',
   'packages/sdk/src/open-telemetry.test.ts',
-  'packages/sdk/src/profile/{odd-values,profile,sampled-ops}.test.ts',
+  'packages/sdk/src/profile/{fit-callback,odd-values,profile,sampled-ops}.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',
   'packages/sdk/src/transport/*.test.ts',
 ];
@@ -88,12 +100,16 @@ export default defineConfig({
           ...computing,
           name: 'unit',
           include: ['{packages,examples}/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
-          exclude: [...ownProcess, ...services],
+          exclude: [...ownProcess, ...jobs, ...services],
           // No module here has state of its own, so files share what they import: a fifth of the CPU time.
           isolate: false,
           testTimeout: 2 * minute,
           hookTimeout: 2 * minute,
         },
+      },
+      {
+        ...sources,
+        test: { ...computing, name: 'jobs', include: jobs, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
       },
       {
         ...sources,

@@ -94,9 +94,10 @@ async function endRanks(stage: Stage, wrong: string[]): Promise<void> {
 
 /** Resolves when the aggregator has read and acknowledged all batches of the broker. */
 async function allTaken(stage: Stage): Promise<void> {
-  const connection = await connect({ servers: stage.broker.url });
+  const connection = await connect({ servers: stage.broker.url, timeout: patienceMs });
   try {
-    const manager = await connection.jetstreamManager();
+    // A server that was just restarted on a busy machine takes more than the usual 5 s to answer.
+    const manager = await connection.jetstreamManager({ timeout: patienceMs });
     const deadline = performance.now() + patienceMs;
     for (;;) {
       // Servers list a consumer that is being made or deleted as null.

@@ -25,7 +25,7 @@ export interface Alertmanager extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** Starts it and waits until it is ready; throws with its output when it is not within 20 s. */
+/** Starts it and waits until it is ready; throws with its output when it is not within 100 s. */
 export async function startAlertmanager(webhook: string): Promise<Alertmanager> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;

@@ -92,7 +92,7 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
     if (to.host !== host && to.protocol !== 'data:' && to.protocol !== 'blob:') problems.push(`request: ${request.url()}`);
   });
   const tools = await context.newCDPSession(page);
-  await page.goto(url, { waitUntil: 'domcontentloaded' });
+  await goTo(page, url);
   const picture = async (name: string): Promise<void> => {
     if (process.env.UPDATE_SCREENSHOTS !== '1') return;
     const folder = join(repository, 'docs/images');
@@ -100,6 +100,18 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
     await page.screenshot({ path: join(folder, `${name}.png`), animations: 'disabled' });
   };
   return { page, tools, problems, picture, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** Opens the page again where a test beside this one has added a network device, or removed one: Chromium then ends what it loads. */
+async function goTo(page: Page, url: string): Promise<void> {
+  for (let left = 5; ; left--) {
+    try {
+      await page.goto(url, { waitUntil: 'domcontentloaded' });
+      return;
+    } catch (error) {
+      if (left === 0 || !(error as Error).message.includes('ERR_NETWORK_CHANGED')) throw error;
+    }
+  }
 }
 
 /** Every message to the page comes `lag` ms late: with RANKTRACE_PAGE_LAG=1500, a test that reads before the page has its answer fails. */

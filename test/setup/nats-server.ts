@@ -38,7 +38,7 @@ export interface NatsServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** Starts a server and waits until it takes connections; throws with its output when it does not within 20 s. */
+/** Starts a server and waits until it takes connections; throws with its output when it does not within 100 s. */
 export async function startNatsServer(options: NatsServerOptions = {}): Promise<NatsServer> {
   const port = options.port ?? (await freePort());
   const server = new ServerProcess('nats');

@@ -37,7 +37,7 @@ export class ServerProcess implements AsyncDisposable {
     return this.#log;
   }
 
-  /** Resolves when it is ready; throws with its output, and removes everything, when it is not within 20 s. */
+  /** Resolves when it is ready; throws with its output, and removes everything, when it is not within 100 s. */
   async start({ name, command, args, isReady }: ServerCommand): Promise<void> {
     const child = spawn(command, args, { cwd: this.directory, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
