@@ -207,9 +207,13 @@ function worldSizeOf(profiles: readonly TorchProfile[]): number {
 }
 
 /** Where a file ends early, its reader has said so. */
-function sayWhatIsLeftOut(path: string, { skipped, leftOutAt }: KinetoTable): void {
+function sayWhatIsLeftOut(path: string, { skipped, leftOutAt, brokenAt }: KinetoTable): void {
   const text = leftOutText({ ...skipped, rest: 0 });
-  if (text !== '') say(`"${path}": left out ${text}${leftOutAt === undefined ? '' : `; the first at byte ${leftOutAt}`}`);
+  const where = [
+    ...(leftOutAt === undefined ? [] : [`; the first at byte ${leftOutAt}`]),
+    ...(brokenAt === undefined ? [] : [`; the first place that is no JSON: ${brokenAt}`]),
+  ];
+  if (text !== '') say(`"${path}": left out ${text}${where.join('')}`);
 }
 
 /** Windows are counted from the last one: a rank that lacks one is matched wrongly, so this reports the difference. */

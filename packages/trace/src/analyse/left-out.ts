@@ -7,6 +7,7 @@ export interface LeftOutCounts {
   readonly metadata: number;
   /** Since they are counted. */
   readonly values?: number;
+  readonly broken?: number;
   readonly rest?: number;
   /** Of NCCL Inspector. */
   readonly untimed?: number;
@@ -20,6 +21,7 @@ export function leftOutText({
   arguments: args,
   metadata,
   values = 0,
+  broken = 0,
   rest = 0,
   untimed = 0,
   lost = 0,
@@ -30,6 +32,7 @@ export function leftOutText({
     [args, 'events that lost their arguments, for there are too many different ones'],
     [metadata, 'entries beside the events, for they are too large or no JSON'],
     [values, 'arguments that are no JSON (such as NaN) or nest too deep'],
+    [broken, 'places that are no JSON, each with the event around it'],
     [rest, 'ends of files, which are cut off or broken'],
     [untimed, 'operations without times (NCCL_INSPECTOR_DUMP_VERBOSE=1 records them)'],
     [lost, 'operations that NCCL Inspector lost: other ranks have them, or it counts them'],

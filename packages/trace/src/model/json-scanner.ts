@@ -8,7 +8,7 @@
 // As units are small (about 300 bytes), that is simpler and faster than a state machine that can stop anywhere.
 //
 // Invariant: strict JSON (RFC 8259), except for what known writers produce: invalid UTF-8 (Kineto) becomes U+FFFD; control characters in strings,
-// NaN and Infinity (Python) and values that nest too deep are skipped as values, and set `unfit`, for JSON.parse would refuse them.
+// NaN and Infinity (Python), nan and inf (C++) and values that nest too deep are skipped as values, and set `unfit`, for JSON.parse would refuse them.
 // Invariant: it allocates only the unit's own bytes and the text a caller asks for; depth is bounded, and with it recursion.
 
 import { decodeUtf8 } from './decode-utf8.ts';
@@ -380,13 +380,19 @@ export class JsonScanner {
     else throw this.wrong('a value');
   }
 
-  /** Whether `byte`, the first of a value, begins NaN, Infinity or -Infinity. */
+  /** Whether `byte`, the first of a value, begins a number that is none, in capitals or not: nan, inf, infinity; with a minus or without. */
   isNoNumber(byte: number): boolean {
-    return byte === 0x4e || byte === 0x49 || (byte === json.minus && this.at + 1 < this.end && this.bytes[this.at + 1] === 0x49);
+    const next = this.at + 1 < this.end ? (this.bytes[this.at + 1] as number) | 0x20 : 0;
+    if (byte === json.minus) return next === 0x69 || next === 0x6e;
+    // `n` alone begins null, too.
+    return byte === 0x4e || (byte | 0x20) === 0x69 || (byte === 0x6e && next === 0x61);
   }
 
   #skipNoNumber(byte: number): void {
-    this.#literal(byte === 0x4e ? 'NaN' : byte === 0x49 ? 'Infinity' : '-Infinity');
+    if (byte === json.minus) this.at++;
+    const isNan = (this.#next() | 0x20) === 0x6e;
+    this.#literal(isNan ? 'nan' : 'inf', 0x20);
+    if (!isNan && (this.#next() | 0x20) === 0x69) this.#literal('inity', 0x20);
     this.unfit = true;
   }
 
@@ -413,9 +419,10 @@ export class JsonScanner {
     while (this.at < this.end && isDigit(this.bytes[this.at] as number)) this.at++;
   }
 
-  #literal(word: string): void {
+  /** `lower`: 0x20 takes capitals for small letters, too. */
+  #literal(word: string, lower = 0): void {
     for (let index = 0; index < word.length; index++) {
-      if (this.#next() !== word.charCodeAt(index)) throw this.wrong(`\`${word}\``);
+      if ((this.#next() | lower) !== word.charCodeAt(index)) throw this.wrong(`\`${word}\``);
       this.at++;
     }
   }

@@ -3,6 +3,8 @@
 export const limits = {
   /** One event of a JSON trace, or one value beside the events, kept until it has arrived whole; a larger one is refused (`too_large`). */
   jsonValueBytesMax: 64 * 1024 * 1024,
+  /** Places of a JSON trace that are no JSON, after which reading goes on with the next event; at one more it ends, and the rest is counted as left out. */
+  brokenPlacesMax: 1000,
   /** Arrays and objects inside each other; a value that goes deeper is left out and counted. */
   jsonDepthMax: 64,
   /** Arrays and objects inside each other in a value that is left out; a file that goes deeper is refused (`too_deep`). */

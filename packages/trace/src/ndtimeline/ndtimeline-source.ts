@@ -98,7 +98,7 @@ class NdtimelineReader {
   constructor(table: KinetoTable) {
     this.#table = table;
     const { skipped, instants, counters } = table;
-    this.leftOut = skipped.malformed + skipped.otherKinds + instants.length + counters.length;
+    this.leftOut = skipped.malformed + skipped.broken + skipped.otherKinds + instants.length + counters.length;
     const { workers, ofTrack } = this.#workers();
     const ops = this.#ops(ofTrack);
     const types = [...new Set([...ops.values()].flatMap((ofStep) => ofStep.map(({ type }) => type)))];

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { runCount } from '../../../../test/setup/seeds.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
+import { limits } from '../model/limits.ts';
 import { KinetoReader, readKineto } from './kineto-reader.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
@@ -76,7 +77,7 @@ test('reads a small trace into columns', () => {
   expect(table.profileStart).toBe(316);
   expect(table.metadata.get('distributedInfo')).toEqual({ rank: 3 });
   expect(table.metadata.get('traceName')).toBe('a/b');
-  expect(table.skipped).toEqual({ markers: 1, otherKinds: 1, malformed: 1, metadata: 0, arguments: 0, values: 0, rest: 0 });
+  expect(table.skipped).toEqual({ markers: 1, otherKinds: 1, malformed: 1, metadata: 0, arguments: 0, values: 0, broken: 0, rest: 0 });
 });
 
 test.for(['bmm_nested', 'conv_train', 'mask_indices'])('has every time of %s as JSON.parse has it, to the nanosecond', (name) => {
@@ -165,10 +166,22 @@ describe('hostile input', () => {
     expect([events.length, stopped]).toEqual([2, undefined]);
   });
 
-  test('what Python writes and JSON forbids is left out and counted, the event kept', () => {
+  test('what Python and C++ write and JSON forbids is left out and counted, the event kept', () => {
     const event = (args: string): string => `{"ph":"X","name":"a\u0001b","pid":1,"ts":1,"dur":1,"args":{"x":1,${args},"y":2}}`;
     const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-    const odd = ['"n":NaN', '"n":[Infinity,-Infinity]', '"n":"line\nline"', `"n":${deep}`, '"External id":NaN', '"Input Dims":[NaN]'];
+    const odd = [
+      '"n":NaN',
+      '"n":[Infinity,-Infinity]',
+      '"n":inf',
+      '"n":-inf',
+      '"n":nan',
+      '"n":[-nan,null]',
+      '"flops":nan',
+      '"n":"line\nline"',
+      `"n":${deep}`,
+      '"External id":NaN',
+      '"Input Dims":[NaN]',
+    ];
     const table = readKineto(bytesOf(`[${odd.map(event).join(',')},{"ph":"X","name":"b","pid":1,"ts":NaN,"dur":1}]`), { keep: 'all' });
     const { events, skipped, strings } = table;
     expect([events.length, skipped.values, skipped.malformed, table.leftOutAt]).toEqual([odd.length, odd.length, 1, 1]);
@@ -188,10 +201,48 @@ describe('hostile input', () => {
     expect(strings.get(events.columns.name[0] as number)).toBe('a\né');
   });
 
-  test('a broken event ends the reading, those before it are kept', () => {
-    const event = '{"ph":"X","name":"a","pid":1,"ts":1,"dur":1}';
-    const { events, stopped } = readKineto(bytesOf(`[${event},${event},{"ph":X},${event}]`));
-    expect([events.length, stopped]).toEqual([2, 'at byte 97 it must have a value, got `X`']);
+  describe('where it is no JSON, reading goes on with the next event', () => {
+    const event = (name: string): string => `{"ph":"X","name":"${name}","pid":1,"ts":1,"dur":1,"args":{"d":[{"e":1},{"f":{}}]}}`;
+    const [a, b, c] = ['a', 'b', 'c'].map(event) as [string, string, string];
+
+    test.for([
+      ['a decimal comma', `${a},{"ph":"X","name":"?","pid":1,"ts":4,0,"dur":1},${b},${c}`, 'abc'],
+      ['a quote in a name', `${a},{"ph":"X","name":"f("x")","pid":1,"ts":4,"dur":1,"args":{"a":{"b":1}}},${b},${c}`, 'abc'],
+      ['a path with backslashes', `${a},${b},{"ph":"X","name":"C:\\Users\\x.py".,"pid":1},${c}`, 'abc'],
+      ['a comma too few', `${a} ${b},${c}`, 'abc'],
+      ['a comma too many', `${a},,\n${b},${c}`, 'abc'],
+      ['an end in the midst of an event, and another beginning', `${a},{"ph":"X","name":"?","pid":1,\n${b},${c}`, 'abc'],
+      ['an end in the midst of a name', `${a},{"ph":"X","name":"?\n${b},${c}`, 'ac'],
+      ['the first event', `{"ph":X},${a},${b},${c}`, 'abc'],
+    ])('%s', ([, events, names]) => {
+      for (const text of [`{"traceEvents":[${events}],"after":1}`, `[${events}`]) {
+        const whole = readKineto(bytesOf(text), { keep: 'all' });
+        const { events: rows, strings, skipped, stopped, metadata } = whole;
+        const read = Array.from({ length: rows.length }, (_, row) => strings.get(rows.columns.name[row] as number)).join('');
+        expect([read, skipped.broken, stopped]).toEqual([names, 1, undefined]);
+        if (text.startsWith('{')) expect(metadata.get('after')).toBe(1);
+        const bytes = bytesOf(text);
+        const everyByte = Array.from({ length: bytes.length }, (_, at) => at);
+        expect(plain(readInPieces(bytes, everyByte))).toEqual(plain(readKineto(bytes)));
+      }
+    });
+
+    test('the first place is named with its reason, and each is counted', () => {
+      const { skipped, brokenAt } = readKineto(bytesOf(`[${a},{"ph":X},${b},{"ph":Y},${c}]`));
+      expect([skipped.broken, brokenAt]).toEqual([2, 'at byte 84 it must have a value, got `X`']);
+    });
+
+    test('where no event follows, the rest is left out', () => {
+      const { events, stopped, skipped } = readKineto(bytesOf(`{"traceEvents":[${a},${b},{"ph":X}],"after":{"ph":1}}`));
+      expect([events.length, skipped.broken, skipped.rest]).toEqual([2, 0, 1]);
+      expect(stopped).toContain('it must have a value, got `X`');
+    });
+
+    test('a file of nothing but broken events ends soon', () => {
+      const { events, stopped, skipped } = readKineto(bytesOf(`[${a}${',{"ph":X}'.repeat(100_000)},${b}]`));
+      expect([events.length, skipped.broken, skipped.rest]).toEqual([1, limits.brokenPlacesMax, 1]);
+      expect(stopped).toContain('it must have a value, got `X`');
+    });
   });
 
   test.for([
@@ -276,9 +327,9 @@ describe('hostile input', () => {
         } catch {
           isJson = false;
         }
-        // Beyond JSON, it takes NaN, Infinity and control characters, and counts them.
+        // Beyond JSON, it takes NaN, Infinity, other spellings of these and control characters, and counts them.
         if (isJson) expect(readKineto(bytesOf(text)).skipped).toMatchObject({ malformed: 1, values: 0 });
-        else if (/NaN|Infinity|\p{Cc}/u.test(value)) return;
+        else if (/nan|inf|\p{Cc}/iu.test(value)) return;
         else expect(errorOf(() => readKineto(bytesOf(text))).code).toMatch(/^(not_json|truncated)$/);
       }),
       { seed: 8, numRuns: runCount(3000) },

@@ -4,8 +4,9 @@
 // instants, flows, process and thread names; with `keep: 'all'` also other instants, counters and arguments. Categories stay as written
 // (meanings: kineto-categories.ts).
 //
-// A file that is broken or cut off after its first events is read up to there: `table.stopped` says where and why. A bare array may lack its
-// end, for the format's writers append to the file while the program runs.
+// Where a file is no JSON in the midst of its events, reading goes on with the next event: `table.skipped.broken` counts such places. A file that
+// is cut off, or has no event after such a place, is read up to there: `table.stopped` says where and why. A bare array may lack its end, for the
+// format's writers append to the file while the program runs.
 //
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time, in the memory of the columns plus one value.
 // Invariant: a unit changes the table only after its last byte was seen, so re-reading it after `moreWanted` repeats nothing.
@@ -28,10 +29,17 @@ type State =
   | 'next_member'
   | 'first_event'
   | 'next_event'
+  /** In the midst of what is no JSON. */
+  | 'broken'
   | 'end';
 
 /** Errors of a file's text: what came before it is sound. */
 const stoppable: ReadonlySet<TraceErrorCode> = new Set(['truncated', 'not_json', 'too_deep']);
+
+/** Bytes before a brace, and from it on, by which it is known for the begin of an event. */
+const aroundBegin = 128;
+/** The keys that known writers begin an event with. */
+const firstKeys: ReadonlySet<string> = new Set(['ph', 'name', 'cat', 'cname', 'pid', 'tid', 'ts', 'tts', 'dur', 'id', 'bp', 's', 'args']);
 
 export interface KinetoReaderOptions {
   /** `known` (default): the fields that torch's averages need. `all`: every argument, instant and counter. */
@@ -61,6 +69,10 @@ export class KinetoReader {
   #isBareArray = false;
   #hasEvents = false;
   #metadataBytes = 0;
+  /** Why the place is no JSON after which an event is sought. */
+  #broken: TraceError | undefined;
+  /** Bytes after the committed ones in which no event begins; 0 at the broken place itself. */
+  #sought = 0;
   readonly #spillOptions: SpillOptions | undefined;
   readonly #rowsMax: number;
   #spill: KinetoSpill | undefined;
@@ -92,7 +104,7 @@ export class KinetoReader {
       this.#readUnits();
       if (this.#isBareArray && this.#state === 'next_event') this.#state = 'end';
       if (this.#state !== 'end' && this.#table.stopped === undefined)
-        this.#stop(this.#scanner.error('truncated', 'the file ends before its data does'));
+        this.#stop(this.#broken ?? this.#scanner.error('truncated', 'the file ends before its data does'));
     }
     this.#event.finish();
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
@@ -104,18 +116,37 @@ export class KinetoReader {
 
   #readUnits(): void {
     const scanner = this.#scanner;
-    try {
-      while (!scanner.isEmpty()) {
-        this.#readUnit();
+    for (;;) {
+      try {
+        while (!scanner.isEmpty()) {
+          this.#readUnit();
+          scanner.commit();
+          if (this.#spillOptions !== undefined && this.#isFull()) this.#spillRows(this.#spillOptions);
+        }
         scanner.commit();
-        if (this.#spillOptions !== undefined && this.#isFull()) this.#spillRows(this.#spillOptions);
+        return;
+      } catch (cause) {
+        if (cause === moreWanted) {
+          scanner.rewind();
+          return;
+        }
+        if (!(cause instanceof TraceError)) throw cause;
+        if (this.#goesOnAfter(cause)) continue;
+        this.#stop(cause);
+        return;
       }
-      scanner.commit();
-    } catch (cause) {
-      if (cause === moreWanted) scanner.rewind();
-      else if (cause instanceof TraceError) this.#stop(cause);
-      else throw cause;
     }
+  }
+
+  /** Whether an event is sought after the error. */
+  #goesOnAfter(error: TraceError): boolean {
+    const isInEvents = this.#state === 'first_event' || this.#state === 'next_event';
+    if (!isInEvents || error.code !== 'not_json' || this.#table.skipped.broken >= limits.brokenPlacesMax) return false;
+    this.#broken = error;
+    this.#sought = 0;
+    this.#state = 'broken';
+    this.#scanner.commit();
+    return true;
   }
 
   /** Whether rows must go: there are many, or together with other files much. */
@@ -163,9 +194,37 @@ export class KinetoReader {
         }
         this.#readEvent(scanner.another(json.closeArray), true);
         break;
+      case 'broken':
+        this.#seekEvent();
+        break;
       case 'end':
         throw scanner.wrong('nothing after its end');
     }
+  }
+
+  /** Goes on with the next event, and counts what lies before it. */
+  #seekEvent(): void {
+    const scanner = this.#scanner;
+    const { bytes, end, at: from } = scanner;
+    let at = bytes.indexOf(json.openObject, from + this.#sought);
+    for (; at >= 0 && at < end; at = bytes.indexOf(json.openObject, at + 1)) {
+      const begin = beginOf(scanner, at, from, this.#sought === 0);
+      if (begin === 'unknown') break;
+      if (begin === 'other') continue;
+      this.#table.skipped.broken++;
+      this.#table.brokenAt ??= this.#broken?.message.slice(cannotRead.length);
+      this.#broken = undefined;
+      scanner.at = at;
+      this.#state = 'first_event';
+      return;
+    }
+    if (scanner.final) throw this.#broken as TraceError;
+    if (end - from > 2 * aroundBegin) {
+      scanner.at = end - 2 * aroundBegin;
+      this.#sought = aroundBegin;
+    }
+    scanner.commit();
+    throw moreWanted;
   }
 
   #readStart(): void {
@@ -240,6 +299,27 @@ export class KinetoReader {
     this.#state = 'next_event';
   }
 }
+
+/** What a brace turns out to be; `unknown` while the bytes end too soon after it. */
+type Begin = 'event' | 'other' | 'unknown';
+
+/** Whether the brace at `at` begins an event: with a key of events, after another event, a comma, or the broken place, if `from` is that. */
+function beginOf({ bytes, end, final }: JsonScanner, at: number, from: number, isPlace: boolean): Begin {
+  const first = Math.max(from, at - aroundBegin);
+  let before = at - 1;
+  while (before >= first && isBlank(bytes[before] as number)) before--;
+  const follows = before < first ? isPlace && first === from : bytes[before] === json.comma || bytes[before] === json.closeObject;
+  if (!follows) return 'other';
+  if (end - at < aroundBegin && !final) return 'unknown';
+  const last = Math.min(end, at + aroundBegin);
+  let key = at + 1;
+  while (key < last && isBlank(bytes[key] as number)) key++;
+  if (key >= last || bytes[key] !== json.quote) return 'other';
+  const close = bytes.indexOf(json.quote, key + 1);
+  return close >= 0 && close < last && firstKeys.has(decodeUtf8(bytes, key + 1, close)) ? 'event' : 'other';
+}
+
+const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
 /** Reads a whole file from memory. */
 export function readKineto(bytes: Uint8Array, options?: KinetoReaderOptions): KinetoTable {

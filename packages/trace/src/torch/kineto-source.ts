@@ -75,8 +75,10 @@ interface Part {
 }
 
 type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
-/** Counts as batches carry them; `values` and `rest` where there are any. */
-type LeftOutCounts = Readonly<Record<Exclude<LeftOut, 'values' | 'rest'>, number> & Partial<Record<'values' | 'rest', number>>>;
+/** Counts as batches carry them; these where there are any. */
+const laterCounts = ['values', 'broken', 'rest'] as const;
+type LaterCounts = (typeof laterCounts)[number];
+type LeftOutCounts = Readonly<Record<Exclude<LeftOut, LaterCounts>, number> & Partial<Record<LaterCounts, number>>>;
 
 const itemsPerBatch = 8192;
 const hostCharsMax = 256;
@@ -247,8 +249,8 @@ class KinetoSource implements BatchSource {
     const tables = this.#parts.map(({ window }) => window.table);
     const sum = (of: LeftOut): number => tables.reduce((sum, { skipped }) => sum + skipped[of], 0);
     const counts = { malformed: sum('malformed'), otherKinds: sum('otherKinds'), arguments: sum('arguments'), metadata: sum('metadata') };
-    const [values, rest] = [sum('values'), sum('rest')];
-    return { ...counts, ...(values > 0 && { values }), ...(rest > 0 && { rest }) };
+    const later = laterCounts.map((of) => [of, sum(of)] as const).filter(([, count]) => count > 0);
+    return { ...counts, ...Object.fromEntries(later) };
   }
 
   #describe(builder: KinetoBatch): void {

@@ -147,6 +147,8 @@ export interface KinetoSkipped {
   arguments: number;
   /** Arguments that are no JSON (NaN, control characters), or nest deeper than `limits.jsonDepthMax`. */
   values: number;
+  /** Places that are no JSON, each left out together with the event around it. */
+  broken: number;
   /** 1 where reading stopped before the file's end: `KinetoTable.stopped`. */
   rest: number;
 }
@@ -176,9 +178,11 @@ export class KinetoTable {
   /** Names from `process_name` and `thread_name` events: by pid, by index of the track. */
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
-  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0, values: 0, rest: 0 };
+  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0, values: 0, broken: 0, rest: 0 };
   /** Byte of the file at which the first event that lost something, or all, begins; undefined if none did. */
   leftOutAt: number | undefined;
+  /** Where and why the first of the `broken` places is no JSON. */
+  brokenAt: string | undefined;
   /** The rows of a file that outgrew memory. Then `events` has only those that collectives and steps are found by, and the other tables are empty. */
   spilled: SpilledRows | undefined;
   /** Where and why reading stopped before the file's end; undefined if the file was read to its end. */
