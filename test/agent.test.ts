@@ -40,8 +40,10 @@ test.concurrent('names each rank that has no part, with the reason, and waits fo
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-6');
   const modes = ['normal', 'killed', 'late', 'silent', 'link', 'cut', 'once', 'huge'];
-  for (const [rank, mode] of modes.entries())
-    job.rank(rank, 8, program, { daemon: mode !== 'silent', environment: { MODE: mode, ASK_S: mode === 'once' ? '3600' : '0.5' } });
+  const started = modes.map((mode, rank) =>
+    job.rank(rank, 8, program, { daemon: mode !== 'silent', environment: { MODE: mode, ASK_S: mode === 'once' ? '3600' : '0.5' } }),
+  );
+  await started[modes.indexOf('once')]?.said('has asked');
   // The last one is another agent's, which is not there.
   await job.untilRanks(({ length }) => length === 7);
   const before = performance.now();

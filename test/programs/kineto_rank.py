@@ -113,6 +113,8 @@ print('started', flush=True)
 while True:
     waits = mode == 'silent' or (mode == 'late' and time.time() - started < float(os.environ.get('LATE_S', '60')))
     config = '' if waits else ask()
+    if mode == 'once':
+        print('has asked', flush=True)
     if config:
         record(config)
     time.sleep(float(os.environ.get('ASK_S', '0.5')))

@@ -307,7 +307,7 @@ function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): F
   const counts = readCounts(
     metadata.get(leftOutKey),
     ['malformed', 'otherKinds', 'arguments', 'metadata'],
-    ['values', 'rest', 'untimed', 'lost'],
+    ['values', 'broken', 'rest', 'untimed', 'lost'],
   );
   const reported = counts === undefined ? '' : leftOutText(counts);
   if (reported === '') return [];
