@@ -138,8 +138,8 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
       'after',
       `
 Keys: q or Ctrl-C end it, n shows the next run, up and down scroll the ranks. NO_COLOR=1 leaves colours out.
-Figures are of the last 480 steps, whatever the size of the terminal. A rank that has sent nothing for five seconds, heartbeats included, is stopped;
-one whose connection broke without a goodbye, as that of a killed process does, is lost.`,
+Figures are of the last 480 steps, whatever the size of the terminal. Where hosts run ahead of their GPUs, step times are those of the GPUs, and say so.
+A rank that has sent nothing for five seconds, heartbeats included, is stopped; one whose connection broke without a goodbye, as that of a killed process does, is lost.`,
     )
     .addHelpText('after', examples('ranktrace top', 'ranktrace top --url http://aggregator.example:7400 --run night-42'))
     .action(async (options) => {

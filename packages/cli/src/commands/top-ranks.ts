@@ -181,7 +181,9 @@ function columnsThatFit(shown: Shown, overview: Overview | undefined, { columns,
     phases.map((name, at) =>
       figure(cut(printable(name), phaseCharsMax), 8 + at, ({ rank }) => {
         const length = rank.phases[at] ?? 0;
-        return hasShares && rank.mean > 0 ? `${formatNanos(length)} ${Math.round((100 * length) / rank.mean)} %` : formatNanos(length);
+        // Phases are parts of the host's steps.
+        const whole = rank.hostMean ?? rank.mean;
+        return hasShares && whole > 0 ? `${formatNanos(length)} ${Math.round((100 * length) / whole)} %` : formatNanos(length);
       }),
     );
   const before: Column[] = [

@@ -164,6 +164,15 @@ describe('the screen', () => {
     expect(first.map((line) => Number(line.slice(0, 4)))).toEqual([1, 2]);
   });
 
+  test('says whose steps they are where hosts run ahead of their GPUs, and shares are of the steps that have the phases', () => {
+    const of = overview([100, 100]);
+    const ahead = { ...of, ranks: of.ranks.map((rank) => ({ ...rank, hostMean: 120 * ms })) };
+    const [, figures = '', ...rest] = topLines(state({ overview: { ...ahead, stepsTakenBy: 'devices' } }), { ...plain, columns: 200 });
+    expect(figures).toContain('step time p50 231 ms on the GPUs ');
+    expect(rest.find((line) => line.startsWith('   0'))).toContain('60.0 ms 50 %');
+    expect(topLine(state({ overview: { ...ahead, stepsTakenBy: 'unknown' } }))).toContain('231 ms a step on the hosts');
+  });
+
   test('flags whom findings or alerts charge, not who is a few percent above the median', () => {
     const slow = (about: Partial<TopState>): string[] =>
       topLines(state(about), { ...plain, columns: 200 }).flatMap((line) => /^ *(\d+) .*(slow.*)$/.exec(line)?.slice(1).join(' ') ?? []);

@@ -56,7 +56,7 @@ export function topLine(state: TopState): string {
   const { run, worldSize, ranks, overview, alerts } = state;
   const parts = [`run ${run}: ranks ${ranks.length}/${worldSize}`, ...statesOf(ranks).map(([text]) => text)];
   if (ranks.length > 0) parts.push(`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`);
-  if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step`);
+  if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step${takersText(overview)}`);
   if (overview?.allRead === false) parts.push('still being read');
   if (isUnread(state)) parts.push(unread);
   const { state: runState, findings: deciding } = runStateOf(overview?.findings ?? []);
@@ -124,7 +124,7 @@ function figures({ worldSize, ranks, overview }: TopState, columns: number): Lin
     ...statesOf(ranks),
   ];
   const { percentiles } = overview ?? {};
-  if (percentiles) items.push([`step time p50 ${formatNanos(percentiles.p50)}`]);
+  if (percentiles) items.push([`step time p50 ${formatNanos(percentiles.p50)}${takersText(overview)}`]);
   if (ranks.length > 0) items.push([`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`]);
   const lost = lostOf(ranks);
   if (lost > 0) items.push([`data lost ${formatCount(lost)}`, 'red']);
@@ -132,6 +132,11 @@ function figures({ worldSize, ranks, overview }: TopState, columns: number): Lin
   if (percentiles) items.push([`p95 ${formatNanos(percentiles.p95)}`], [`p99 ${formatNanos(percentiles.p99)}`]);
   items.push([`events ${formatCount(ranks.reduce((sum, { events }) => sum + events, 0))}`]);
   return flowed(items, columns, 2);
+}
+
+/** Whose steps these are, where hosts run ahead of their GPUs. */
+function takersText({ stepsTakenBy }: Pick<Overview, 'stepsTakenBy'> = {}): string {
+  return stepsTakenBy === undefined ? '' : stepsTakenBy === 'devices' ? ' on the GPUs' : ' on the hosts';
 }
 
 function stepLines({ slowest, fromStep, toStep }: Overview, { columns, rows, blocks }: TopScreen): Line[] {
