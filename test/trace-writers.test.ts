@@ -2,12 +2,17 @@
 // by protobufjs and by JSON.parse; all must agree. `early` is left out in
 // trace_processor: v20 loses the sign of -0.500 µs in JSON.
 
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { chromeWriter } from '@ranktrace/trace';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { decodePerfetto } from './oracle/perfetto-decode.ts';
 import { bytesOf, events, hostileName } from './oracle/small-cluster.ts';
 import { openTrace, type Row } from './oracle/trace-processor.ts';
+import { kinetoFileEvents, writeGpuJob } from './setup/gpu-job-files.ts';
+import { runLine } from './setup/warm-command.ts';
 
 /** Perfetto time of TraceTime 0, ns. */
 const origin = 86_400_000_000_000;
@@ -195,5 +200,46 @@ describe('Chrome JSON', () => {
     expect(spans).toEqual(expected.map((line) => line.replace(hostileName, cleanName)));
     expect(otherData).toMatchObject({ run: 'small', unixEpochNs: '1766000000123456789' });
     expect(otherData.totals.map(({ missing }) => missing)).toEqual([0, 1, 0]);
+  });
+});
+
+describe('launches of device work', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-launches-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const { paths } = writeGpuJob(join(folder, 'job'), { seed: 1, ranks: 2, steps: 3 });
+  const onDevice = ['kernel', 'gpu_memcpy', 'gpu_memset'];
+  /** By rank: work of its device whose call is in its file. Collectives have the arrows between their ranks. */
+  const launched = paths.map((path) => {
+    const found = kinetoFileEvents(path);
+    const calls = new Set(found.flatMap(({ cat, args }) => (cat === 'cuda_runtime' ? [args?.correlation] : [])));
+    return found.filter(({ cat = '', name, args }) => onDevice.includes(cat) && !name.startsWith('nccl') && calls.has(args?.correlation));
+  });
+
+  it.for(['pftrace', 'json'])('are arrows in trace_processor, from each call to its work: .%s', async (format) => {
+    const path = join(folder, `merged.${format}`);
+    expect(await runLine(['merge', ...paths, '-o', path])).toMatchObject({ code: 0 });
+    using trace = await openTrace(readFileSync(path));
+    const key = format === 'json' ? 'args.correlation' : 'debug.correlation';
+    const arrows = await trace.query(`
+      select pid, extract_arg(o.arg_set_id, '${key}') as call, extract_arg(i.arg_set_id, '${key}') as work
+      from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id
+      join process_track t on i.track_id = t.id join process using (upid)
+      where i.category in (${onDevice.map((category) => `'${category}'`).join()})
+      union all
+      select pid, extract_arg(o.arg_set_id, '${key}') as call, extract_arg(i.arg_set_id, '${key}') as work
+      from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id
+      join thread_track t on i.track_id = t.id join thread using (utid) join process using (upid)
+      where i.category in (${onDevice.map((category) => `'${category}'`).join()})`);
+    const between = arrows.filter(({ call, work }) => call !== undefined && call === work);
+    expect(Math.min(...launched.map(({ length }) => length))).toBeGreaterThan(20);
+    expect(paths.map((_, rank) => between.filter(({ pid }) => pid === rank + 1).length)).toEqual(launched.map(({ length }) => length));
+    expect(await trace.query(problemQuery)).toEqual([]);
+  });
+
+  it('are made anew where a merged trace is merged again', async () => {
+    const [path, again] = [join(folder, 'merged.pftrace'), join(folder, 'again.pftrace')];
+    expect(await runLine(['merge', path, '-o', again])).toMatchObject({ code: 0 });
+    const arrowsOf = (of: string) => decodePerfetto(readFileSync(of)).events.map(({ name, flows }) => `${name} ${flows.join()}`);
+    expect(arrowsOf(again)).toEqual(arrowsOf(path));
   });
 });

@@ -8,6 +8,7 @@
 // Invariant: every track event reaches the sink, or is counted in `skipped`.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
+import { launchFlow } from '../model/launch-flow.ts';
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoClocks } from './perfetto-clocks.ts';
@@ -236,7 +237,10 @@ export class PerfettoEvents {
 
   #recognise(): void {
     const given = this.#event.arguments as Map<string, string | number> | undefined;
-    if (given !== undefined && this.#survey.isOurs) recogniseKind(this.#event, given);
+    if (given === undefined || !this.#survey.isOurs) return;
+    recogniseKind(this.#event, given);
+    // Writers make these anew.
+    if (this.#event.flow !== undefined && this.#event.flow === launchFlow(this.#event)) this.#event.flow = undefined;
   }
 
   #report(): void {

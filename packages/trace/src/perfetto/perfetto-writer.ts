@@ -3,7 +3,7 @@
 //   rank process      process track, pid = TraceProcess.index        thread lanes    thread tracks of that process
 //   other lanes       named child tracks of the process track        counter lanes   counter tracks of the process track
 //   span              a BEGIN and an END packet, both at once when it is whole: readers sort by time, stably
-//   collective, rpc   spans with arguments; their flow id draws the arrows
+//   collective, rpc   spans with arguments; their flow id draws the arrows, as that of a launch does (model/launch-flow.ts)
 //   run, totals       an instant per process at the first and at the last time of the trace: known facts, and losses
 //
 // Perfetto's times are unsigned (ns, BOOTTIME), TraceTime may begin below 0 (a host that started before the reference, or one placed by its
@@ -15,6 +15,7 @@
 // Field numbers: perfetto-fields.ts. Invariant: an event with known strings and without arguments allocates nothing.
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
+import { launchFlow } from '../model/launch-flow.ts';
 import type {
   Alignment,
   ProcessPlace,
@@ -129,9 +130,10 @@ class PerfettoWriter implements TraceSink {
       out.varint(categoryIid);
     } else if (event.category !== '') out.string(field.event.category, event.category);
     if (withArguments) this.#writeArguments(lane, event);
-    if (event.flow !== undefined) {
-      out.uint64(field.event.flowIdsOld, event.flow);
-      out.fixed64(field.event.flowIds, event.flow);
+    const flow = event.flow ?? launchFlow(event);
+    if (flow !== undefined) {
+      out.uint64(field.event.flowIdsOld, flow);
+      out.fixed64(field.event.flowIds, flow);
     }
     out.close(inner);
     out.close(whole);

@@ -8,7 +8,7 @@
 //   ],"otherData":{…}}                        the run and its totals
 //
 // Whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first), t (further) and, for the
-// second side of an rpc, f, each bound to the slice it follows in the file. Times are µs of TraceTime, printed from whole ns.
+// second side of an rpc, f, each bound to the slice it follows in the file; launches of device work are flows, too. Times are µs of TraceTime, printed from whole ns.
 // The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
 // TraceTime may begin below 0, and so may `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
@@ -17,6 +17,7 @@
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
+import { launchEnd, launchFlow } from '../model/launch-flow.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { alignmentText, LaneOrder, laneName, processNames } from './process-names.ts';
 
@@ -103,7 +104,9 @@ class ChromeWriter implements TraceSink {
       out.byte(0x7d);
     }
     out.byte(0x7d);
-    if (event.flow !== undefined && phase !== 'E') this.#writeFlow(event, event.flow, start);
+    if (phase === 'E') return;
+    if (event.flow !== undefined) this.#writeFlow(event, event.flow, start);
+    else this.#writeLaunch(event, start);
   }
 
   end(totals: readonly ProcessTotals[]): void {
@@ -153,9 +156,19 @@ class ChromeWriter implements TraceSink {
       const { value: oldest } = this.#flows.values().next();
       if (oldest !== undefined) this.#flows.delete(oldest);
     }
-    this.#open(phase, event.lane, time);
+    this.#writeArrow(phase, event.kind === 'rpc' ? 'rpc' : 'collective', event.lane, time, flow);
+  }
+
+  /** Its end needs no memory of its beginning; of a call that launched nothing, there is none. */
+  #writeLaunch(event: TraceEvent, time: number): void {
+    const flow = launchFlow(event);
+    if (flow !== undefined) this.#writeArrow(launchEnd(event) === 'call' ? 's' : 't', 'launch', event.lane, time, flow);
+  }
+
+  #writeArrow(phase: string, name: 'collective' | 'rpc' | 'launch', lane: TraceLane, time: number, flow: bigint): void {
+    this.#open(phase, lane, time);
     const out = this.#out;
-    out.ascii(event.kind === 'rpc' ? ',"name":"rpc","cat":"flow"' : ',"name":"collective","cat":"flow"');
+    out.ascii(`,"name":"${name}","cat":"flow"`);
     // Binds to the slice around this time; without it, t and f would bind to the next slice of the line.
     if (phase !== 's') out.ascii(',"bp":"e"');
     out.ascii(`,"id":"0x${flow.toString(16)}"}`);
