@@ -129,4 +129,17 @@ if (torch === undefined) {
     expect(alert).toMatchObject({ ranks: [2] });
     expect(alert.summary).toMatch(/Flight Recorder: (.*; )?rank 2 never entered /);
   });
+
+  test(`a rank of torch ${torch.version} that others wait for before there is a process group is named`, async () => {
+    await using job = await startJob();
+    const environment = {
+      ...{ RANKTRACE_URL: job.address, RANKTRACE_RUN: job.run, RANKTRACE_SPOOL_DIRECTORY: join(folder, 'spool-of-meeting') },
+      PYTHONPATH: 'clients/python',
+    };
+    const program = [torch.python, '-m', 'ranktrace', 'test/programs/torch_away.py'] as const;
+    for (const rank of ranks) job.rank(rank, 4, program, { environment });
+    const alert = await untilHang(job, ({ summary }) => summary.includes('init_process_group'));
+    expect(alert).toMatchObject({ ranks: [2] });
+    expect(alert.summary).toMatch(/^ranks 0, 1, 3 are inside of init_process_group .*; rank 2 never entered it$/);
+  });
 }

@@ -70,6 +70,7 @@ _THREADS_MAX = 1024
 _GROUPS_MAX = 4096
 _PHASES_MAX = 128  # names of one step
 _RUNNING_GROUPS_MAX = 32
+_MEETING = "rendezvous"  # the group of init_process_group, as a rank's place tells it: it is recorded as no collective, for ranks may leave it early
 _IN_FLIGHT_MAX = 16
 _MEMORY_BYTES_MAX = 4 * 1024 * 1024  # of batches, beside those on disk
 _SEGMENT_BYTES = 8 * 1024 * 1024
@@ -452,6 +453,8 @@ class Profile:
         self._interrupted = None  # the signal that asked the program to end, and the step that ran then
         self._has_failed = False
         self._step_thread = None
+        self._meeting = None  # begin of the call of init_process_group that runs
+        self._meetings = 0  # such calls that are over
         self._counts_steps = False  # the program calls step() itself
         self._has_waited = False  # in a call that waits for a device, or for peers
         self._has_refused_number = False
@@ -1546,12 +1549,21 @@ class _Rows:
 
     def _add_place(self, now):
         profile = self._profile
-        thread, current = profile._step_thread, profile._step
-        if thread is None or current is None:
-            return
-        number, began = current
         if profile._ended_by is not None:
             return
+        meeting, met = profile._meeting, profile._meetings
+        if met > 0 or meeting is not None:
+            self._entered[_MEETING] = met if meeting is not None else met - 1
+        thread, current = profile._step_thread, profile._step
+        if meeting is not None or thread is None or current is None:
+            # Before the first step, the place of a rank is known by this call alone.
+            if meeting is not None:
+                collective = {"op": "init_process_group", "group": _MEETING, "sequence": met, "since": self._time(meeting)}
+                self._send_place({"step": profile._first_step if current is None else current[0], "collective": collective}, now)
+            elif met > 0:
+                self._send_place({"step": profile._first_step}, now)
+            return
+        number, began = current
         place = {"step": number}
         spans = [span for span in list(thread.stack) if span.start >= began]
         forward = thread.forward
@@ -1567,6 +1579,9 @@ class _Rows:
         if waiting:
             span = waiting[-1]
             place["collective"] = {"op": span.op, "group": span.group, "sequence": span.sequence, "since": self._time(span.start)}
+        self._send_place(place, now)
+
+    def _send_place(self, place, now):
         text, since, has_stayed = self._place
         shown = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
         if shown != text:
@@ -1578,7 +1593,7 @@ class _Rows:
             place["entered"] = [list(one) for one in self._entered.items()]
             shown = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
         if len(shown.encode("utf-8", "replace")) > _STRING_BYTES_MAX:
-            shown = json.dumps({"step": number})
+            shown = json.dumps({"step": place["step"]})
         self.add_fact("ranktrace.running", shown)
 
     def _add_wall_clock(self, now):
@@ -3043,7 +3058,7 @@ def instrument_torch():
 
 
 def _hook_process_group():
-    """The process group tells which rank this is, where no launcher does."""
+    """The process group tells which rank this is, where no launcher does. A rank that waits in it for others is inside of it."""
     import torch
 
     if not torch.distributed.is_available():
@@ -3052,7 +3067,15 @@ def _hook_process_group():
 
     @functools.wraps(original)
     def init(*args, **kwargs):
-        made = original(*args, **kwargs)
+        profile = _running
+        if profile is not None:
+            profile._meeting = _now()
+        try:
+            made = original(*args, **kwargs)
+        finally:
+            if profile is not None:
+                profile._meeting = None
+                profile._meetings += 1
         _recording()
         group = _group()
         if _running is not None and group is not None and group[1] > 1 and not _running._options.is_placed:

@@ -164,6 +164,12 @@ export const recorderKey = 'ranktrace.recorder';
 /** Metadata key of an agent's answer to `record_window`: JSON text of `WindowAnswer` (messages.ts). */
 export const windowKey = 'ranktrace.window';
 
+/**
+ * Groups that every rank of the run belongs to: the default group, and that of `init_process_group`, in which ranks meet before there is any. A rank
+ * tells the latter by its place alone, for it orders no times: a rank may leave it before another one has entered.
+ */
+export const groupsOfAllRanks: ReadonlySet<string> = new Set(['world', 'rendezvous']);
+
 /** Metadata key of a rank's current place: JSON text of `Running` (messages.ts). The newest counts. */
 export const runningKey = 'ranktrace.running';
 

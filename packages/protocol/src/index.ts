@@ -51,6 +51,7 @@ export {
   exitKey,
   failedKey,
   gpuKey,
+  groupsOfAllRanks,
   leftOutKey,
   loaderWorkersKey,
   miscountedKey,

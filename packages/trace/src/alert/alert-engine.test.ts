@@ -278,6 +278,23 @@ describe('ranks', () => {
     expect(alone.run(1000).reported).toEqual([]);
   });
 
+  it('that wait for one in init_process_group, before any step, tell which it is', () => {
+    const job = new Job({});
+    for (const rank of [0, 1, 2, 3]) job.engine.rank(rank, job.fact(rank), job.nowMs);
+    for (const rank of [0, 2, 3]) {
+      const collective = { op: 'init_process_group', group: 'rendezvous', sequence: 0, since: 0 };
+      job.engine.isIn(rank, '0001', { step: 0, collective });
+    }
+    job.wait(55_000);
+    expect(job.reported).toEqual([]);
+    job.wait(10_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    expect(job.last()).toMatchObject({ ranks: [1] });
+    expect(job.last().summary).toMatch(
+      /^ranks 0, 2, 3 are inside of init_process_group 0 of group rendezvous for \S+ s; rank 1 never entered it$/,
+    );
+  });
+
   it('that load for minutes before they are heard themselves, beside an agent, are not stopped; one of them that never comes is', () => {
     for (const isRestored of [false, true]) {
       const job = new Job({ rules: { off: ['hang'] } });

@@ -2,6 +2,7 @@
 //
 // A rank has entered a collective of a group if it entered that one or a later one, so one number per rank and group is enough.
 
+import { groupsOfAllRanks } from '@ranktrace/protocol';
 import { calledOperation, type OperationCall } from '../match/called-operation.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 
@@ -92,7 +93,7 @@ export class OpenCollectives {
     if (oldest === undefined) return undefined;
     const { group, sequence } = oldest;
     const entered = this.#entered.get(group);
-    const members = [...(group === 'world' ? everyRank : (entered?.keys() ?? []))].sort((a, b) => a - b);
+    const members = [...(groupsOfAllRanks.has(group) ? everyRank : (entered?.keys() ?? []))].sort((a, b) => a - b);
     const calls = [...this.#open].flatMap(([rank, parts]) => {
       const part = parts.get(`${sequence} ${group}`);
       return part === undefined ? [] : [{ rank, op: part.op }];

@@ -8,7 +8,16 @@
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
-import { collectiveKind, endedByKey, failedKey, isSameOperation, stoppedKey, type TraceTime, traceTime } from '@ranktrace/protocol';
+import {
+  collectiveKind,
+  endedByKey,
+  failedKey,
+  groupsOfAllRanks,
+  isSameOperation,
+  stoppedKey,
+  type TraceTime,
+  traceTime,
+} from '@ranktrace/protocol';
 import { CollectiveParts } from '../blame/collective-parts.ts';
 import type { AddedPart, CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { limits } from '../model/limits.ts';
@@ -94,9 +103,6 @@ interface Life {
   /** Place of a rank that did not end, or by a signal. */
   place: ProcessPlace | undefined;
 }
-
-/** The group that every rank of a run belongs to: the recorder's default. */
-const everyone = 'world';
 
 export class OpenWorkSink implements TraceSink {
   readonly #parts: CollectiveParts;
@@ -255,7 +261,8 @@ export class OpenWorkSink implements TraceSink {
     const came = new Set(parts.map(({ rank }) => rank));
     let absent = missing.map((member) => this.#lives[member]?.process.rank ?? -1);
     if (pair !== undefined) absent = parts.length < 2 ? [...new Set(pair)].filter((rank) => !came.has(rank)) : [];
-    else if (group === everyone) absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !came.has(rank));
+    else if (groupsOfAllRanks.has(group))
+      absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !came.has(rank));
     if (pair === undefined) {
       for (const rank of absent) if (this.#hasEntered(rank, group, sequence)) left.add(rank);
       absent = absent.filter((rank) => !left.has(rank));
