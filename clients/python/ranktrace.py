@@ -1551,7 +1551,7 @@ class _Rows:
         profile = self._profile
         if profile._ended_by is not None:
             return
-        meeting, met = profile._meeting, profile._meetings
+        met, meeting = profile._meetings, profile._meeting
         if met > 0 or meeting is not None:
             self._entered[_MEETING] = met if meeting is not None else met - 1
         thread, current = profile._step_thread, profile._step
