@@ -48,8 +48,17 @@ export interface IdlePiece {
   readonly hostShare: number;
 }
 
-/** Host calls that wait for the device. */
-export const waitingCall = /^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?:_v\d+)?$|^(?:cuda|hip)EventQuery$/;
+/** Host calls that wait for the device: of CUDA and ROCm, and of Intel's Unified Runtime and Level Zero. */
+export const waitingCall = new RegExp(
+  [
+    ...['^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize', '^(?:cuda|hip)Memcpy(?:_v\\d+)?$', '^hipMemcpyWithStream$'],
+    ...[
+      '^(?:cuda|hip)EventQuery$',
+      '^ur(?:QueueFinish|EventWait)$',
+      '^ze(?:Device|CommandQueue|CommandList|Event|Fence)(?:Host)?Synchronize$',
+    ],
+  ].join('|'),
+);
 
 /** Calls by which the host of one thread waits for its devices. */
 export class HostWaits {

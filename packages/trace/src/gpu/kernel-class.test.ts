@@ -55,6 +55,9 @@ test('copies are reported apart by their direction', () => {
   expect(transferKind('Memcpy HtoD (Pinned -> Device)')).toBe('Memcpy HtoD');
   expect(transferKind('Memcpy DtoD')).toBe('Memcpy DtoD');
   expect(transferKind('Memset (Device)')).toBe('Memset');
+  expect(transferKind('Memcpy <unknown> (Unknown -> Device)')).toBe('Memcpy <unknown>');
+  expect(transferKind('MemcpyH2D')).toBe('MemcpyH2D');
+  expect(transferKind('CopyDeviceToHost')).toBe('Memcpy DtoH');
 });
 
 test('tensor cores by the name of the kernel, and by that of the op', () => {

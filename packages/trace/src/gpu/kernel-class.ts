@@ -60,10 +60,15 @@ export function workClass(kind: number, name: string): number {
   return communication.some((pattern) => pattern.test(plain)) ? classOf.communication : classOf.compute;
 }
 
-/** `Memcpy HtoD (Pinned -> Device)` → `Memcpy HtoD`; `Memset (Device)` → `Memset`. */
+/** Copies as AMD's tracer names them. */
+const amdCopy = /^Copy(Host|Device)To(Host|Device)$/;
+
+/** `Memcpy HtoD (Pinned -> Device)` and AMD's `CopyHostToDevice` → `Memcpy HtoD`; `Memset (Device)` → `Memset`. */
 export function transferKind(name: string): string {
   if (name.startsWith('Memset')) return 'Memset';
-  return name.startsWith('Memcpy') ? name.slice(0, 11).trimEnd() : 'other copies';
+  const [, from, to] = amdCopy.exec(name) ?? [];
+  if (from !== undefined && to !== undefined) return `Memcpy ${from[0]}to${to[0]}`;
+  return /^Memcpy[^ (]*(?: [^ (]+)?/.exec(name)?.[0] ?? 'other copies';
 }
 
 /** Parts of the names of kernels that run on tensor cores: those of PyProf, which the TensorBoard plugin took over, … */

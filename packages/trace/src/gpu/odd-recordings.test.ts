@@ -184,7 +184,7 @@ function analysed(files: readonly (readonly Row[])[]) {
   const blame = new GpuBlameSink(gpus);
   const tables = files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents })));
   finish(mergeRun(sourcesOfKineto(tables), teeSink(gpus, blame)));
-  return { ranks: gpus.summary.ranks, blame: blame.blame, path: gpus.summary.segments };
+  return { ranks: gpus.summary.ranks, blame: blame.blame, path: gpus.summary.segments, worth: gpus.summary.worth };
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -261,4 +261,15 @@ test('kernels of no length: the path goes through what they waited for', () => {
   ];
   const { path } = analysed([[step(3, 0, 100), ...calls, ...kernels, event('cuda_runtime', 'cudaDeviceSynchronize', host, 30, 55)]]);
   expect(path?.byBound).toMatchObject({ compute: 20_000, communication: 49_000, gap: 4000 });
+});
+
+test.each([
+  ...['cudaDeviceSynchronize', 'hipStreamSynchronize', 'hipMemcpyWithStream', 'urQueueFinish', 'urEventWait', 'zeEventHostSynchronize'],
+])('%s waits for the device: its time is no work of the host', (wait) => {
+  const waiting = (until: number): Row => event('cuda_runtime', wait, host, 8, until - 8);
+  const { path, worth } = analysed([[step(3, 0, 100), call(1, 5), work(1, 10, 80), waiting(82)]]);
+  expect(path?.byBound).toMatchObject({ compute: 70_000, cpu: 25_000 });
+  expect(worth[0]).toMatchObject({ name: 'gemm', bound: 'compute', savesAtHalf: 35_000 });
+  const { ranks } = analysed([[step(3, 0, 100), call(1, 5), work(1, 10, 40), waiting(68), call(2, 70), work(2, 80, 90)]]);
+  expect(ranks[0]?.steps[0]?.idleBy.dependency).toBe(28_000);
 });

@@ -38,8 +38,8 @@ import {
 import { launchingThreads, rowsInside } from './path-stretch.ts';
 import { joinForwardAndBackward, threadTurns, walkNested } from './thread-turns.ts';
 
-/** Calls that wait for the device: their own length is the device's. */
-const blockingCall = /^cuda(?:DeviceSynchronize|StreamSynchronize|EventQuery|EventSynchronize|Memcpy)$/;
+/** Calls whose own length is the device's in HTA's path, which knows those of CUDA alone. */
+const htaBlockingCall = /^cuda(?:DeviceSynchronize|StreamSynchronize|EventQuery|EventSynchronize|Memcpy)$/;
 
 /** Number of nodes that a rank may have: the last two are the begin and the end of the stretch. */
 export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 2;
@@ -289,7 +289,7 @@ export class RankPath {
     let pause = hasPauses ? [begin] : [];
     let depth = 0;
     const { kind, name } = host.columns;
-    const isBlocking = names.matching(blockingCall);
+    const isBlocking = names.matching(this.#isComplete ? waitingCall : htaBlockingCall);
     const isNode = (row: number): boolean => kind[row] === hostKind.op || kind[row] === hostKind.call;
     const splits = (row: number): boolean => hasPauses && depth === 0 && kind[row] === hostKind.annotation;
     const enter = (row: number): void => {
