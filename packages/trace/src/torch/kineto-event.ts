@@ -14,6 +14,9 @@ import { TimeRounding } from './kineto-time-rounding.ts';
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
+/** Text that the profiler's own marks have in place of a process. */
+const markerProcesses: ReadonlySet<string> = new Set(['Spans', 'Traces', '']);
+
 export class KinetoEvent {
   /** Time of the first event, µs; all times are relative to it. Undefined before that event. */
   epochMicros: number | undefined;
@@ -192,10 +195,10 @@ export class KinetoEvent {
     }
   }
 
-  /** A number as text is a process; other text, such as `Spans`, is a mark of the profiler. */
+  /** A number as text is a process; an event of any other text is left out and counted, unless it is a mark of the profiler. */
   #setPid(text: string): void {
     if (/^\d{1,15}$/.test(text)) this.#pid = Number(text);
-    else this.#isMarker = true;
+    else this.#isMarker = markerProcesses.has(text);
   }
 
   /** In 2021 thread numbers were text on spans and numbers on instants. */
@@ -316,8 +319,8 @@ export class KinetoEvent {
       if (this.#name >= 0 && this.#isPlaced()) this.#appendInstant();
       else skipped.malformed++;
     } else if (this.#keepsAll && this.#phase === phase.counter) {
-      if (this.#name >= 0 && this.#isPlaced()) this.#appendCounter();
-      else skipped.malformed++;
+      if (this.#name < 0 || !this.#isPlaced()) skipped.malformed++;
+      else if (!this.#appendCounter()) skipped.otherKinds++;
     } else {
       skipped.otherKinds++;
     }
@@ -401,8 +404,8 @@ export class KinetoEvent {
     columns.others[row] = this.#others.index(this.#table);
   }
 
-  /** Adds a row for each series, named after the counter; with several series, after both. */
-  #appendCounter(): void {
+  /** Adds a row for each series, named after the counter; with several series, after both. False where none is a number. */
+  #appendCounter(): boolean {
     const { counters, strings } = this.#table;
     const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
     const name = strings.get(this.#name);
@@ -413,6 +416,7 @@ export class KinetoEvent {
       counters.columns.track[row] = this.#track();
       counters.columns.value[row] = value;
     }
+    return values.length > 0;
   }
 
   #appendMemory(): void {

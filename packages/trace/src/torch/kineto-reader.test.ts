@@ -428,6 +428,18 @@ describe("other programs' Chrome traces", () => {
     expect([events.length, tracks, skipped.markers]).toEqual([1, [{ pid: 4000, tid: 1 }], 1]);
   });
 
+  test('events of a process whose number is other text are counted', () => {
+    const { events, skipped, leftOutAt } = readKineto(bytesOf('[{"ph":"X","name":"a","pid":"GPU 0","tid":1,"ts":1,"dur":1}]'));
+    expect([events.length, skipped.markers, skipped.malformed, leftOutAt]).toEqual([0, 0, 1, 1]);
+  });
+
+  test('counters without a number are counted', () => {
+    const counter = (args: object | undefined): object => ({ ph: 'C', name: 'c', pid: 1, ts: 1, args });
+    const text = JSON.stringify([counter({ a: 1, b: 'x' }), counter({ a: 'x', b: null }), counter({}), counter(undefined)]);
+    const { counters, skipped } = readKineto(bytesOf(text), { keep: 'all' });
+    expect([counters.length, skipped.otherKinds, skipped.malformed]).toEqual([1, 3, 0]);
+  });
+
   test("VizTracer's file", () => {
     const text = `{"traceEvents": [{"ph": "M", "pid": 7, "tid": 7, "name": "process_name", "args": {"name": "MainProcess"}},
       {"pid": 7, "tid": 7, "ts": 1e3, "ph": "X", "dur": 2.5, "name": "f (a.py:1)", "cat": "FEE", "args": {"return_value": "NaN"}, "caller_lineno": 3},

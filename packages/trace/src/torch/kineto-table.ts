@@ -137,7 +137,7 @@ export interface KinetoTrack {
 export interface KinetoSkipped {
   /** Events of string processes ("Spans", "Traces"): marks of the profiler, not of the program. */
   markers: number;
-  /** Events of kinds without a table: counters, other instants. */
+  /** Events of kinds without a table: counters, other instants; counters without a number. */
   otherKinds: number;
   /** Events without a usable name, process, time or length; begins without an end, and ends without a begin. */
   malformed: number;
