@@ -5,6 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { averagesTable } from './averages-table.ts';
 import { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
+import { functionEventList } from './function-event-list.ts';
 import { functionEvents } from './function-events.ts';
 import { readKineto } from './kineto-reader.ts';
 
@@ -165,6 +166,38 @@ describe("by torch's rules", () => {
       { key: 'mm', count: 2, stack: ['a.py'] },
       { key: 'mm', count: 1, stack: ['b.py'] },
       { key: 'MmBackward0', count: 1, stack: ['a.py'] },
+    ]);
+  });
+
+  test("the engine's call around a backward op keeps its own stack, and AccumulateGrad has none, as torch 2.13 has it", () => {
+    const engine = 'autograd::engine::evaluate_function: ';
+    const of = { 'Sequence number': 5, 'Fwd thread id': 1 };
+    const [forward, backward] = ['linear.py(130): forward;main.py(4): <module>;', 'graph.py(966): run;main.py(4): <module>;'].map(
+      (stack) => ({ 'Call stack': stack }),
+    );
+    const list = functionEventList(
+      functionEvents(
+        traceOf([
+          op('aten::addmm', 0, 1, { ...forward, 'Sequence number': 5, 'Fwd thread id': 0 }),
+          op(`${engine}AddmmBackward0`, 10, 8, { ...backward, ...of }),
+          op('AddmmBackward0', 11, 6, { ...backward, ...of }),
+          op('aten::mm', 12, 2, { ...backward }),
+          op(`${engine}torch::autograd::AccumulateGrad`, 20, 8, { ...backward }),
+          op('torch::autograd::AccumulateGrad', 21, 6, { ...backward }),
+        ]),
+      ),
+    );
+    const [ahead, back] = [
+      ['linear.py(130): forward', 'main.py(4): <module>'],
+      ['graph.py(966): run', 'main.py(4): <module>'],
+    ];
+    expect(list.map(({ name, scope, stack }) => [name, scope, stack])).toEqual([
+      ['aten::addmm', 0, ahead],
+      [`${engine}AddmmBackward0`, 0, back],
+      ['AddmmBackward0', 1, ahead],
+      ['aten::mm', 0, ahead],
+      [`${engine}torch::autograd::AccumulateGrad`, 0, back],
+      ['torch::autograd::AccumulateGrad', 1, []],
     ]);
   });
 

@@ -239,8 +239,6 @@ export function shapesOf(json: string): number[][] {
   return inputs.map((sizes) => (Array.isArray(sizes) && !sizes.some(Array.isArray) ? sizes : []));
 }
 
-/** Frames of a `Call stack`, innermost first, less those that torch leaves out. */
-export function framesOf(stack: string): string[] {
-  if (stack === '') return [];
-  return stack.split(';').filter((frame) => !leftOutFrames.some(([file, name]) => frame.includes(file) && frame.includes(name)));
-}
+/** Frames of a `Call stack`, innermost first, less those that torch leaves out; torch ends each frame with a semicolon, the last one too. */
+export const framesOf = (stack: string): string[] =>
+  stack.split(';').filter((frame) => frame !== '' && !leftOutFrames.some(([file, name]) => frame.includes(file) && frame.includes(name)));

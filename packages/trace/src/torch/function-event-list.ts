@@ -5,7 +5,7 @@
 // Events folded into their parent are not listed, as in torch.
 
 import { framesOf, shapesOf } from './function-averages.ts';
-import { aggregateName, type FunctionEvents } from './function-events.ts';
+import { aggregateName, type FunctionEvents, isBackwardNode } from './function-events.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 /** Device work that an op started; `duration` in µs. */
@@ -168,8 +168,7 @@ export class FunctionEvent {
   /** torch's RecordScope: 0 function, 1 backward function, 7 user scope. */
   get scope(): number {
     if (this.isUserAnnotation) return scope.user;
-    const isBackward = this.fwdThread > 0 || this.name.startsWith('autograd::engine::evaluate_function: ');
-    return isBackward ? scope.backwardFunction : scope.function;
+    return isBackwardNode(this.name, this.cpuParent?.name, this.fwdThread) ? scope.backwardFunction : scope.function;
   }
 
   get useDevice(): string | undefined {

@@ -344,6 +344,15 @@ function flopsOf({ events, strings }: KinetoTable, row: Int32Array, length: numb
   return flops;
 }
 
+const engineCall = 'autograd::engine::evaluate_function: ';
+
+/**
+ * Whether an op is a node of the backward graph: torch's scope BACKWARD_FUNCTION. The engine's call around a node has its numbers, and is none; a node
+ * without a forward op (AccumulateGrad) has none.
+ */
+export const isBackwardNode = (name: string, parent: string | undefined, forwardThread: number): boolean =>
+  !name.startsWith(engineCall) && (forwardThread > 0 || parent === `${engineCall}${name}`);
+
 /** Stacks; backward ops take those of their forward op. */
 function stacksOf({ events, strings }: KinetoTable, row: Int32Array, parent: Int32Array, length: number): Uint32Array {
   const { columns } = events;
@@ -356,16 +365,18 @@ function stacksOf({ events, strings }: KinetoTable, row: Int32Array, parent: Int
     any ||= stack[event] !== 0;
   }
   if (!any) return stack;
+  const nameOf = (event: number): string | undefined => {
+    const at = event < 0 ? -1 : (row[event] as number);
+    return at < 0 ? undefined : strings.get(columns.name[at] as number);
+  };
   // The backward op that an event is or lies in, -1 if none.
   const backward = new Int32Array(length).fill(-1);
   const forwardStack = new Map<number, number>();
   for (let event = 0; event < length; event++) {
     const at = row[event] as number;
     if (at < 0) continue;
-    const isBackward =
-      (columns.forwardThread[at] as number) > 0 ||
-      strings.get(columns.name[at] as number).startsWith('autograd::engine::evaluate_function: ');
     const above = parent[event] as number;
+    const isBackward = isBackwardNode(nameOf(event) ?? '', nameOf(above), columns.forwardThread[at] as number);
     backward[event] = isBackward ? event : above < 0 ? -1 : (backward[above] as number);
     const sequence = columns.sequence[at] as number;
     if (backward[event] === -1 && sequence >= 0 && !forwardStack.has(sequence)) forwardStack.set(sequence, stack[event] as number);
