@@ -257,6 +257,23 @@ describe('findings', () => {
     check([rankOf(0), rankOf(1), rankOf(2), { ...evaluator, process }], [], 4, until([39, 39, 39, 3]));
   });
 
+  it('say of no rank that it ended early where files hold other windows of as many steps', () => {
+    const files = [0, 1, 2, 3].map((rank) => {
+      const life = rankOf(rank);
+      return { ...life, process: { ...life.process, metadata: new Map([['source', `rank${rank}.json`]]) } };
+    });
+    /** Windows of `steps` steps of 1 s, each from the first one of its rank on. */
+    const windows = (firsts: readonly number[], steps: readonly number[]) =>
+      firsts.map((first, rank) => {
+        const count = steps[rank] ?? 0;
+        return { rank, last: first + count - 1, steps: count, from: first * 1e9, until: (first + count) * 1e9 };
+      });
+    check(files, [], 4, windows([0, 0, 6, 6], [12, 12, 12, 12]));
+    check(files, [], 4, windows([0, 50, 100, 150], [12, 12, 12, 12]));
+    const text = 'rank_ended_early [1] the last step came early: rank 1 after step 14, most others after 39';
+    check(files, [text], 4, windows([0, 0, 0, 0], [40, 15, 40, 40]));
+  });
+
   it('report two processes of one rank that ran at the same time, once for all ranks', () => {
     const second = (rank: number, from: number, until: number, about: object = {}): ProcessTotals => {
       const { process, ...totals } = rankOf(rank, { from: traceTime(from), until: traceTime(until) });

@@ -258,8 +258,11 @@ const earlyNamedMax = 4;
 function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOfRank[]): Finding[] {
   const roles = new Map<number, string>();
   const isGone = new Set<number>();
+  /** Ranks known from files, each of which holds a window of the job: two windows of as many steps are of different steps, and no rank left early. */
+  const isOfFile = new Set<number>();
   for (const { process, ended } of totals) {
     roles.set(process.rank, process.metadata.get('role') ?? process.metadata.get('job_role') ?? '');
+    if (process.metadata.has('source')) isOfFile.add(process.rank);
     if ((!ended && !isBeside(process.incarnation)) || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
   const early: { readonly rank: number; readonly last: number; readonly others: string }[] = [];
@@ -275,7 +278,8 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
     const lasts = peers.map(({ last }) => last).sort((a, b) => a - b);
     const ends = mediansOfOthers(Float64Array.from(peers, ({ until }) => until));
     const lasted = Math.max(...peers.map(({ until }) => until)) - Math.min(...peers.map(({ from }) => from));
-    for (const [at, { rank, last, until }] of peers.entries()) {
+    for (const [at, { rank, last, until, steps }] of peers.entries()) {
+      if (isOfFile.has(rank) && steps >= most - Math.max(1, earlyShareMin * most)) continue;
       // Half of the others came to it, or further; without `last`, which is not above it where it is early.
       const theirs = lasts[lasts.length >> 1] as number;
       if (isGone.has(rank) || theirs - last <= Math.max(1, earlyShareMin * most)) continue;
@@ -289,7 +293,8 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
     .map(({ rank, last, others }) => `rank ${rank} after step ${last}, most others after ${others}`);
   const more = early.length > earlyNamedMax ? `; and ${early.length - earlyNamedMax} more ranks` : '';
   const text = `the last step came early: ${named.join('; ')}${more}`;
-  const remedy = 'see its output: it left its loop, or it was given less to do';
+  const files = early.some(({ rank }) => isOfFile.has(rank)) ? ', or its file ends with a shorter window of the profiler' : '';
+  const remedy = `see its output: it left its loop, or it was given less to do${files}`;
   return [{ kind: 'rank_ended_early', ranks: early.map(({ rank }) => rank), text, remedy }];
 }
 

@@ -48,6 +48,7 @@ export function processOfFacts(index: number, facts: Arguments, totals: Argument
     rank: numberOf(facts, 'rank', 0),
     incarnation: textOf(facts, 'incarnation'),
     host: textOf(facts, 'host'),
+    ...(facts.get('hostUnknown') === 'true' && { hostUnknown: true }),
     hostName: textOf(facts, 'hostName'),
     pid: numberOf(facts, 'pid', 0),
     alignment: alignmentOf(facts, totals),

@@ -88,6 +88,7 @@ describe('a trace of ours', () => {
         rank: fc.nat(4095),
         incarnation: text,
         host: text,
+        isHostKnown: fc.boolean(),
         hostName: text,
         pid: fc.nat(2 ** 31),
         alignment,
@@ -137,9 +138,10 @@ describe('a trace of ours', () => {
     fc.assert(
       fc.property(trace, ({ run, worldSize, unixEpoch, chunkBytes, ...made }) => {
         const used = new Set(made.events.map(({ lane }) => lane));
-        const processes = made.processes.map((process, at, { length }): TraceProcess => {
+        const processes = made.processes.map(({ isHostKnown, ...process }, at, { length }): TraceProcess => {
           const hasDevices = made.lanes.some((lane, place) => used.has(place) && isDeviceKind(lane.kind) && lane.process % length === at);
-          return { ...process, index: at + 1, hasDevices, metadata: new Map(Object.entries(process.metadata)) };
+          const metadata = new Map(Object.entries(process.metadata));
+          return { ...process, ...(isHostKnown ? {} : { hostUnknown: true }), index: at + 1, hasDevices, metadata };
         });
         const header = { run, worldSize, unixEpoch, processes };
         const lanes = made.lanes.map((lane, at): TraceLane => {

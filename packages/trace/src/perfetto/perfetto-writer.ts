@@ -295,6 +295,8 @@ class PerfettoWriter implements TraceSink {
         rank: process.rank,
         incarnation: process.incarnation,
         host: process.host,
+        // Hardly any input lacks the host.
+        hostUnknown: process.hostUnknown,
         hostName: process.hostName,
         pid: process.pid,
         alignment: process.alignment.method,
