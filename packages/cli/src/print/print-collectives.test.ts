@@ -101,8 +101,19 @@ describe('collective part of the report', () => {
       '  barrier a\\u001bb: 2 that a rank never left, 1 drawn against causality, 3 with a part missing, not timed (rank 1 in 3), left within 20.5 µs of each other, 188 µs at most',
       '  reduce dp: 100 with a clock that is not aligned: not timed',
       'waited in longest:',
-      '  all_reduce dp#41 at 12.3 s: rank 2 came 9.00 ms after the first, 4 ranks waited 24.0 ms in all',
+      '  all_reduce dp#41 at 12.3 s: rank 2 came 9.00 ms after the first, 3 ranks waited 24.0 ms in all',
     ]);
+  });
+
+  it('names no collective in which no rank waited, as where the parts of other ranks are missing', () => {
+    const alone = { ...record, entrySkew: nanos(0), waiting: [{ rank: 0, waiting: nanos(0) }], lastIn: 0 };
+    const one = { ...record, waiting: [0, 8e6].map((waiting, rank) => ({ rank, waiting: nanos(waiting) })), lastIn: 0 };
+    expect(formatCollectives(summary({ collectives: [line({})], longest: [alone] }))).not.toContain('waited in longest');
+    expect(
+      formatCollectives(summary({ collectives: [line({})], longest: [one, alone] }))
+        .split('\n')
+        .slice(-2),
+    ).toEqual(['waited in longest:', '  all_reduce dp#41 at 12.3 s: rank 0 came 9.00 ms after the first, 1 rank waited 8.00 ms in all']);
   });
 
   it('says of a transfer that nobody waits for that it is below 0, and of one on one clock that it is 0', () => {

@@ -92,7 +92,7 @@ function collectivesTable({ collectives, longest }: CollectiveSummary, zero: num
   lines.push(
     ...shown.flatMap((line) => oddities(`${line.op} ${line.group}`, [...commonOddities(line), ...missingParts(line), ...exits(line)])),
   );
-  const single = longest.filter(({ pair }) => pair === undefined).slice(0, longestShown);
+  const single = longest.filter(({ pair, waiting }) => pair === undefined && waiting.some(waited)).slice(0, longestShown);
   if (single.length > 0) lines.push('waited in longest:', ...single.map((record) => recordLine(record, zero)));
   return lines.join('\n');
 }
@@ -194,9 +194,13 @@ const exits = ({ exitSpread }: CollectiveLine): string[] =>
 const oddities = (what: string, reported: readonly string[]): string[] =>
   reported.length === 0 ? [] : [`  ${printable(what)}: ${reported.join(', ')}`];
 
+const waited = ({ waiting }: CollectiveRecord['waiting'][number]): boolean => waiting > 0;
+
 function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord, zero: number): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);
+  const waiters = waiting.filter(waited).length;
+  const ranks = `${waiters} ${waiters === 1 ? 'rank' : 'ranks'}`;
   const what = printable(`${op} ${group}${collectiveNumber(sequence)}`);
   const who = last === undefined ? 'the last, which clocks cannot distinguish from others,' : `rank ${last}`;
-  return `  ${what} at ${formatNanos(time - zero)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
+  return `  ${what} at ${formatNanos(time - zero)}: ${who} came ${formatNanos(entrySkew)} after the first, ${ranks} waited ${formatNanos(total)} in all`;
 }
