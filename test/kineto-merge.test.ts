@@ -92,6 +92,18 @@ describe('ranks and windows', () => {
     );
   });
 
+  it('a file that names no rank is no further rank of a job whose ranks are all there', async () => {
+    const whole = [0, 1, 2, 3].map((of) => write(`of4-${of}.json.gz`, rank(of)));
+    const other = write('other.json.gz', {}, [1, 20], 77);
+    const { code, stderr } = await merge(...whole, other);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /Cannot read these files as one job: ".*of4-0\.json\.gz" is of a job of 4 ranks, all of which have files beside ".*other\.json\.gz", which names no rank; --allow-mixed .*\n$/,
+    );
+    expect((await merge(...whole, other, '--allow-mixed')).ranks.map((of) => of.rank)).toEqual([0, 1, 2, 3, 4]);
+    expect((await merge(...whole.slice(0, 3), other)).ranks.map((of) => of.rank)).toEqual([0, 1, 2, 3]);
+  });
+
   it('a directory of traces is its files; other JSON beside them is not', async () => {
     const folder = join(directory, 'folder');
     mkdirSync(folder);

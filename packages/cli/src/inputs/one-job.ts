@@ -1,7 +1,8 @@
 // Checks that torch.profiler's files are of one job. Files of two jobs in one folder look like one, and a report on both would blame ranks for
 // another job's work.
 
-import { distributedInfo, type KinetoTable } from '@ranktrace/trace/torch';
+import { basename } from 'node:path';
+import { distributedInfo, type KinetoTable, rankInFile, rankInName } from '@ranktrace/trace/torch';
 
 /** The facts of a file that identify its job. */
 interface OfJob {
@@ -35,7 +36,21 @@ export function byRank<Of extends { readonly rank: number }>(files: readonly Of[
 
 /** Reason why `files` are not of one job, naming two of them; undefined without evidence. */
 export function whyNotOneJob(files: readonly OfJob[]): string | undefined {
-  return otherSize(files) ?? otherGroups(files) ?? sameRank(files) ?? otherTime(files);
+  return otherSize(files) ?? tooMany(files) ?? otherGroups(files) ?? sameRank(files) ?? otherTime(files);
+}
+
+/** A file whose rank neither it nor its name says, where the others are of a job that has all its ranks without it. */
+function tooMany(files: readonly OfJob[]): string | undefined {
+  for (const job of files) {
+    const { world_size: size } = distributedInfo(job.table.metadata);
+    if (typeof size !== 'number' || size < 1 || new Set(files.map(({ rank }) => rank)).size <= size) continue;
+    const other = files.find(
+      ({ path, rank, table }) => rank >= size && rankInFile(table) === undefined && rankInName(basename(path)) === undefined,
+    );
+    if (other !== undefined)
+      return `"${job.path}" is of a job of ${size} ranks, all of which have files beside "${other.path}", which names no rank`;
+  }
+  return undefined;
 }
 
 function otherSize(files: readonly OfJob[]): string | undefined {
