@@ -129,7 +129,7 @@ describe('ranktrace detect', () => {
   });
 
   it.each([
-    ['absent.csv', undefined, 'no such file'],
+    ['absent.csv', undefined, 'absent.csv": there is no such file or directory'],
     ['empty.csv', '', 'it is empty'],
     ['names.csv', 'a,b\n1,2\n', 'it has no column time_ms'],
     ['zeros.csv', Buffer.alloc(100_000), 'line 1 is longer than 65536 characters'],

@@ -25,6 +25,7 @@ import {
   shortSeriesOptions,
 } from '@ranktrace/trace/detect';
 import { isGzip } from '../inputs/file-beginning.ts';
+import { statOf } from '../inputs/input-kinds.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount, formatNanos } from '../terminal/format.ts';
 import { print, printData, say } from '../terminal/output.ts';
@@ -99,6 +100,7 @@ async function detectIn(path: string, names: SeriesColumnNames, options: DetectO
     reader.push(decoder.decode());
     reader.end();
   };
+  if (statOf(path).isDirectory()) throw new CliError('bad_input', `Cannot open "${path}": it is a directory, and a series is one file`);
   try {
     if (await isZipped(path)) await pipeline(createReadStream(path), createGunzip(), read);
     else await pipeline(createReadStream(path), read);

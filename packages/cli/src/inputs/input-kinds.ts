@@ -108,8 +108,8 @@ function inputOf(path: string): Input {
 const isStoreAt = (path: string, names: readonly string[]): boolean =>
   names.includes('run.json') || names.some((name) => existsSync(join(path, name, 'run.json')));
 
-/** Throws CliError `bad_input`. */
-function statOf(path: string): Stats {
+/** Throws CliError `bad_input` where there is nothing. */
+export function statOf(path: string): Stats {
   try {
     return statSync(path);
   } catch (error) {
