@@ -14,6 +14,9 @@ import { TimeRounding } from './kineto-time-rounding.ts';
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
+/** An id as text, such as `0x1f`; NaN for text that is no number. */
+const idOf = (text: string): number => (/^(?:0x[\da-f]{1,13}|\d{1,15})$/i.test(text) ? Number(text) : Number.NaN);
+
 /** Text that the profiler's own marks have in place of a process. */
 const markerProcesses: ReadonlySet<string> = new Set(['Spans', 'Traces', '']);
 
@@ -175,6 +178,9 @@ export class KinetoEvent {
       case 'tid':
         this.#setTid(scanner.text());
         return;
+      case 'id':
+        this.#id = idOf(scanner.text());
+        return;
       case 'Call stack':
         this.#arguments.stack = strings.last(scanner);
         return;
@@ -304,7 +310,7 @@ export class KinetoEvent {
     } else if (this.#phase === phase.metadata) {
       this.#keepName();
     } else if (this.#phase === phase.flowStart || this.#phase === phase.flowEnd) {
-      if (this.#isPlaced()) this.#appendFlow();
+      if (this.#isPlaced() && !Number.isNaN(this.#id)) this.#appendFlow();
       else skipped.malformed++;
     } else if (
       (this.#phase === phase.instant || this.#phase === phase.oldInstant) &&
@@ -404,15 +410,16 @@ export class KinetoEvent {
     columns.others[row] = this.#others.index(this.#table);
   }
 
-  /** Adds a row for each series, named after the counter; with several series, after both. False where none is a number. */
+  /** Adds a row for each series, named after the counter, `name[id]` with an id; with several series, after both. False where none is a number. */
   #appendCounter(): boolean {
     const { counters, strings } = this.#table;
     const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
-    const name = strings.get(this.#name);
+    const given = strings.get(this.#name);
+    const name = this.#id > 0 ? `${given}[${this.#id}]` : given;
     for (const [key, value] of values) {
       const row = counters.add();
       counters.columns.time[row] = this.#time();
-      counters.columns.name[row] = values.length === 1 ? this.#name : strings.index(`${name} ${key}`);
+      counters.columns.name[row] = strings.index(values.length === 1 ? name : `${name} ${key}`);
       counters.columns.track[row] = this.#track();
       counters.columns.value[row] = value;
     }

@@ -433,6 +433,16 @@ describe("other programs' Chrome traces", () => {
     expect([events.length, skipped.markers, skipped.malformed, leftOutAt]).toEqual([0, 0, 1, 1]);
   });
 
+  test('an id may be text: arrows and counters of different ids are different ones', () => {
+    const flow = (ph: string, id: string): object => ({ ph, id, name: 'fl', pid: 1, tid: 1, ts: 1 });
+    const counter = (id: string | number): object => ({ ph: 'C', id, name: 'c', pid: 1, ts: 1, args: { v: 1 } });
+    const text = JSON.stringify([flow('s', '0x1f'), flow('f', '32'), flow('s', 'a b'), counter(1), counter('0x2'), counter(0)]);
+    const { flows, counters, strings, skipped } = readKineto(bytesOf(text), { keep: 'all' });
+    expect([...flows.columns.id.subarray(0, flows.length)]).toEqual([31, 32]);
+    expect([...counters.columns.name.subarray(0, counters.length)].map((name) => strings.get(name))).toEqual(['c[1]', 'c[2]', 'c']);
+    expect(skipped.malformed).toBe(1);
+  });
+
   test('counters without a number are counted', () => {
     const counter = (args: object | undefined): object => ({ ph: 'C', name: 'c', pid: 1, ts: 1, args });
     const text = JSON.stringify([counter({ a: 1, b: 'x' }), counter({ a: 'x', b: null }), counter({}), counter(undefined)]);
