@@ -108,6 +108,42 @@ function recorded(name: string): Watched {
   return watched;
 }
 
+describe('a rank that became slower, and then the others', () => {
+  const jobs = (rises: (step: number) => readonly [rank: number, others: number]) =>
+    someSeeds([11, 12, 13, 14, 15, 16]).map((seed) => {
+      const work = (rank: number, step: number): number => 80 * (1 + (rises(step)[rank === 2 ? 0 : 1] as number));
+      return watch({ seed, steps: 1500, work });
+    });
+
+  it('are all slower: the alert names the rank no more, says since when, and ends when the steps are as they were', () => {
+    for (const { reported } of jobs((step) => (step < 400 || step >= 1200 ? [0, 0] : step < 800 ? [0.3, 0] : [0.3, 0.3]))) {
+      expect(reported.map(({ kind, alert: { ranks, hint } }) => [kind, ranks, hint?.isOfAll])).toEqual([
+        ['fired', [2], undefined],
+        ['updated', [], true],
+        ['resolved', [], true],
+      ]);
+      const [, shared, over] = reported as [unknown, (typeof reported)[number], (typeof reported)[number]];
+      expect(shared.atStep).toBeLessThan(960);
+      const since = / \d+\.\d % slower since step (\d+): .*; all ranks since about step (\d+)$/.exec(shared.alert.summary);
+      expect(Math.abs(Number(since?.[1]) - 400)).toBeLessThanOrEqual(8);
+      expect(Math.abs(Number(since?.[2]) - 800)).toBeLessThanOrEqual(24);
+      expect(over.alert.resolution).toMatch(/^it went away/);
+    }
+  });
+
+  it('are all slower by less than it was: the alert says by how much the steps are slower now', () => {
+    for (const { incidents } of jobs((step) => (step < 400 ? [0, 0] : step < 800 ? [0.3, 0] : [0.1, 0.1]))) {
+      expect(incidents).toMatchObject([{ ranks: [], state: 'firing' }]);
+      expect(incidents[0]?.change).toBeCloseTo(0.1, 1.5);
+    }
+  });
+
+  it('are slower by as much, but it is slower still: it is named', () => {
+    for (const { incidents } of jobs((step) => (step < 400 ? [0, 0] : step < 800 ? [0.3, 0] : [0.6, 0.3])))
+      expect(incidents[0]).toMatchObject({ ranks: [2], state: 'firing' });
+  });
+});
+
 describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
   // These used to be three, two and two incidents: the rank, the cluster "little by little" or "cluster wide", and ranks that waited.
   it.each([
