@@ -108,6 +108,15 @@ function recorded(name: string): Watched {
   return watched;
 }
 
+it('an incident that rises on little by little is reported again with what steps take by then, to a fifth of it', () => {
+  for (const seed of someSeeds([21, 22, 23, 24])) {
+    const { reported } = watch({ seed, steps: 2000, work: (_, step) => 80 * (1 + 0.0002 * Math.max(0, step - 800)) });
+    const updates = reported.filter(({ kind }) => kind === 'updated');
+    expect(updates.length).toBeGreaterThan(2);
+    for (const { alert, atStep } of updates) expect((alert.change ?? 0) / (0.0002 * (atStep - 800) * (80 / 84))).toBeGreaterThan(0.8);
+  }
+});
+
 describe('a rank that became slower, and then the others', () => {
   const jobs = (rises: (step: number) => readonly [rank: number, others: number]) =>
     someSeeds([11, 12, 13, 14, 15, 16]).map((seed) => {

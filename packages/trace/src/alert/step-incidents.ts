@@ -71,10 +71,11 @@ export interface StepSeriesFacts extends RankFacts {
   readonly latestOfOthers: (ranks: readonly number[]) => number | undefined;
 }
 
-/** A level, ns, that an incident had risen to at a step. */
+/** A level, ns, that an incident had risen to at a step; `later`: in the last part of the time for which that must last. */
 interface RisenLevel {
   readonly step: number;
   readonly level: number;
+  readonly later?: { readonly step: number; readonly level: number };
 }
 
 interface Incident {
@@ -350,8 +351,12 @@ export class StepIncidents {
     } else if (risen === undefined) incident.risen = { step, level };
     else if (step - risen.step >= limits.alertSettleSteps) {
       incident.risen = undefined;
-      this.#raise(alert, { ...risen, level: Math.min(level, risen.level) });
+      const held = risen.later ?? risen;
+      this.#raise(alert, { ...held, level: Math.min(level, held.level) });
       this.#report('updated', alert);
+    } else if (risen.later === undefined && step - risen.step >= limits.alertSettleSteps - levelSteps) {
+      // What rises on has a higher level by now than the one that it was seen to pass.
+      incident.risen = { ...risen, later: { step, level } };
     }
   }
 

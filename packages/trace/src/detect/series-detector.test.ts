@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
+import { median } from '../model/robust.ts';
 import { noisySteps, stepNoises } from '../simulate/noisy-steps.ts';
 import { Random } from '../simulate/random.ts';
 import { slowDownsOf, slowedFrom } from '../testing/judge-steps.ts';
@@ -123,6 +124,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     // 5 % are reached at step 3500.
     expect(Math.abs(drift.step - 3550)).toBeLessThan(350);
     expect(Math.abs(drift.change - 0.05)).toBeLessThan(0.01);
+    expect(drift.change / (0.00002 * (drift.step - 1000))).toBeGreaterThan(0.8);
   });
 
   it('takes a new context for a new baseline', () => {
@@ -168,6 +170,16 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
       expect(restarted.incident).toEqual(whole.incident);
     }
   });
+});
+
+it('a drift is as large as what steps take by the time that it is reported, in the median to 5 % of it (200 seeds)', () => {
+  const told: number[] = [];
+  for (let seed = 1; seed <= 200; seed++) {
+    const [drift] = found(noisy(seed, 2000, (step) => 1 + 0.0002 * Math.max(0, step - 1000), 0.02));
+    if (drift?.kind === 'drift') told.push(drift.change / (0.0002 * (drift.step - 1000)));
+  }
+  expect(told.length).toBeGreaterThan(50);
+  expect(Math.abs(median(told) - 1)).toBeLessThan(0.05);
 });
 
 it.each([0.03, 0.06, 0.1])('a step twice as long is found within 64 steps in noise of %d, nearly always within 40 (100 seeds)', (noise) => {

@@ -581,9 +581,12 @@ export class SeriesDetector {
     this.#hasDrifted = true;
     const kind = isJump ? 'regression' : 'drift';
     const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
-    if (incident === undefined) this.#open(kind, onsetStep, golden, after, this.#changeMin(noise));
-    else this.#setLevel(slowestAt, after);
-    const change = levelChange(this.#lastStep, onsetStep, base, after, noise, driftBlocks, referenceBlocks);
+    // The middle of a rise is behind what steps take by now.
+    const held = isJump ? driftBlocks : latestBlocks;
+    const now = isJump ? after : Math.max(after, medianOfRange(this.#values, size - latestBlocks, size, scratch));
+    if (incident === undefined) this.#open(kind, onsetStep, golden, now, this.#changeMin(noise));
+    else this.#setLevel(slowestAt, now);
+    const change = levelChange(this.#lastStep, onsetStep, base, now, noise, held, referenceBlocks);
     return { kind, ...change, isFurther: incident !== undefined };
   }
 
