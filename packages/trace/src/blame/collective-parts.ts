@@ -56,7 +56,7 @@ export class CollectiveParts implements TraceSink {
   event(event: TraceEvent): void {
     this.#part = undefined;
     if (event.kind !== 'collective') return;
-    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
+    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes, isAsync } = event;
     const { index: member, rank } = lane.process;
     const key = state === 'whole' ? '' : openKey(member, sequence, start, group, pairOf(rank, peer, op));
     if (state === 'close') {
@@ -67,8 +67,8 @@ export class CollectiveParts implements TraceSink {
       return;
     }
     const exit = state === 'open' ? undefined : start + length;
-    const about = { lane: lane.index, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined, size: sizeOf(event) };
-    const part: Part = { member, rank, op, group, sequence, peer, bytes, entry: start, exit, ...about };
+    const about = { lane: lane.index, isAsync, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined };
+    const part: Part = { member, rank, op, group, sequence, peer, bytes, size: sizeOf(event), entry: start, exit, ...about };
     if (exit === undefined) this.#keepOpen(key, part);
     this.#part = part;
     this.#added++;

@@ -15,6 +15,8 @@ import { hiddenMeetings, phaseSteps, unrecordedMeetings } from './phase-steps.ts
 /** A rank's part of a collective; its meeting is set when the other ranks' parts have come. */
 export interface RawCollective {
   readonly lane: number;
+  /** Whether its thread may do other work in it. */
+  readonly isAsync: boolean;
   readonly entry: number;
   exit: number | undefined;
   meeting: StepCollective['meeting'];

@@ -284,10 +284,13 @@ export class StepBlameSink implements TraceSink {
       phases === undefined ? [] : process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases.has(name));
     const collectives = process.collectives.filter(({ entry, exit = Number.POSITIVE_INFINITY }) => entry < end && exit > start);
     process.spans = process.spans.filter(({ until }) => until > end);
-    process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
     process.exposed.until(end);
     this.#onStep?.(process.about, step, length, waitedIn(start, end, collectives) ?? this.#waitedIn(phases));
     const track = trackOf(spans);
+    // The thread of the steps has left what held it before its step ended: an end that is still unknown was lost.
+    const isLeft = ({ exit, isAsync, lane }: RawCollective): boolean =>
+      exit === undefined ? !isAsync && (this.#trackOf.get(lane) ?? lane) === track : exit <= end;
+    process.collectives = process.collectives.filter((collective) => !isLeft(collective));
     process.exposed.stepLane = track ?? process.exposed.stepLane;
     const placed = spans.filter((span) => span.track === track);
     const isNear = gap >= 0 && gap < length;
