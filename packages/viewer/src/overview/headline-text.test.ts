@@ -27,6 +27,7 @@ const ranks = [0, 1, 2, 3].map(
   }),
 );
 const waits = (...parts: number[]): Overview['waiting'] => parts.map((part, rank) => ({ rank, lastIn: 1, waits: 1, waitedFor: part * ms }));
+const unknown: ViewFinding = { severity: 'warning', kind: 'inconclusive', text: 'which rank waits for which is unknown', ranks: [] };
 const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind: 'straggler', text: '', ranks: of });
 
 /** The page's sentence about waiting, from waiting in ms for each rank over 0.25 s of steps of each of the four. */
@@ -41,7 +42,7 @@ function reported(waiting: Overview['waiting'], ...findings: ViewFinding[]): str
     analysed: true,
   });
   const isNobody = headline.ranks.length === 0 && headline.cause === undefined;
-  return plain(isNobody ? nobodyText(headline.waiting, headline.tone, true) : waitingText(headline));
+  return plain(isNobody ? nobodyText(headline, true) : waitingText(headline));
 }
 
 it.each([
@@ -55,6 +56,9 @@ it.each([
     [],
   ],
   ['No rank holds the others up: they wait for 15.6 % of a step, for one rank after the other.', waits(40, 38, 39, 39), []],
+  ['Whether a rank holds the others up is unknown.', waits(), [unknown]],
+  ['Whether a rank holds the others up is unknown.', waits(5, 5, 5, 5), [unknown]],
+  ['Whether a rank holds the others up is unknown.', waits(10, 86.6, 2, 1.4), [unknown]],
   ['86.6 % of all waiting is for it.', waits(10, 86.6, 2, 1.4), [straggler(1)]],
   ['96.6 % of all waiting is for them.', waits(10, 86.6, 2, 1.4), [straggler(1), straggler(0)]],
   ['2 % of all waiting is for it, and 86.6 % for rank 1: the evidence is split.', waits(10, 86.6, 2, 1.4), [straggler(2)]],
@@ -66,5 +70,5 @@ it.each([
 });
 
 it('promises nothing before all is looked at', () => {
-  expect(nobodyText(undefined, 'good', false)).toBe('No rank stands out so far.');
+  expect(nobodyText({ tone: 'good', waiting: undefined, isUnknown: false }, false)).toBe('No rank stands out so far.');
 });

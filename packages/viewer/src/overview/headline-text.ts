@@ -2,7 +2,7 @@
 // they never contradict one: where the findings and the waiting point at different ranks, both appear.
 
 import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
-import type { Headline, HeadlineWaiting } from './slow-ranks.ts';
+import type { Headline } from './slow-ranks.ts';
 import { stepsText } from './step-bins.ts';
 
 /**
@@ -37,8 +37,9 @@ export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 
 }
 
 /** The sentence where no rank is charged with anything, beside the panel on waiting. */
-export function nobodyText(waiting: HeadlineWaiting | undefined, tone: Headline['tone'], analysed: boolean): string {
+export function nobodyText({ waiting, tone, isUnknown }: Pick<Headline, 'waiting' | 'tone' | 'isUnknown'>, analysed: boolean): string {
   if (!analysed) return 'No rank stands out so far.';
+  if (isUnknown) return 'Whether a rank holds the others up is unknown.';
   if (waiting === undefined) return 'No rank holds the others up.';
   const { most, isOneRank, ofSteps, ofStepsForMost } = waiting;
   const part = formatPercent(most.part);

@@ -255,7 +255,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 /** The run in one sentence, to be read in five seconds. */
 function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' | 'onPick'> & { readonly isZoomed: boolean }): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
-  const { tone, cause, ranks, waiting } = headline;
+  const { tone, cause, ranks } = headline;
   const p50 = overview.percentiles?.p50;
   const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
   const isNobody = ranks.length === 0 && cause === undefined;
@@ -274,7 +274,7 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
       {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? ' ' : '. '}`}
       {isNobody && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
-      {isNobody && tone !== 'alert' && hasOthers && nobodyText(waiting, tone, overview.analysed)}
+      {isNobody && tone !== 'alert' && hasOthers && nobodyText(headline, overview.analysed)}
       {!isNobody && waitingText(headline)}
     </p>
   );

@@ -48,6 +48,12 @@ describe('rankPhases', () => {
     expect(ranks.map((one) => shortRankName(one, later))).toEqual(['0', '1', '0 (2)', '1 (2)']);
   });
 
+  it('has no rank that others wait for where there are no others', () => {
+    const cause: ViewFinding = { severity: 'warning', kind: 'communication_bound', text: 'GPUs wait for communication', ranks: [0] };
+    const rows = rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 200, 80, 0])], findings: [cause], analysed: true });
+    expect(rows.map(({ standsOut }) => standsOut)).toEqual([false]);
+  });
+
   it('blames the slower of two', () => {
     const rows = rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 200, 80, 0]), rank(1, [100, 280, 0, 0])] });
     expect(rows.map(({ rank, standsOut }) => [rank.rank, standsOut])).toEqual([

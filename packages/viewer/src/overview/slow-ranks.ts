@@ -53,13 +53,14 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const charged = chargedOf(overview);
   const apart = charged === undefined && overview.analysed !== true ? rankApart(overview, noticeable) : undefined;
   const parts = waitedParts(overview);
+  const hasOthers = ranks.some((one) => one.rank !== ranks[0]?.rank);
   const rows = excesses.map(({ rank, phases: excess, worst: longest }): RankPhases => {
     const isApart = rank === apart?.rank;
     // One long step may have made another phase the longest on average.
     const worst = isApart ? apart.worst : longest;
     const score = isApart ? apart.excess : worst === undefined ? rank.mean - meanMedian : (excess[worst] as number);
     const isNoticeable = score > noticeable;
-    const standsOut = isApart || charged?.ranks.has(rank.rank) === true;
+    const standsOut = hasOthers && (isApart || charged?.ranks.has(rank.rank) === true);
     const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
@@ -133,6 +134,8 @@ export interface Headline {
   readonly isOver: boolean;
   /** `more` as part of the median step. */
   readonly part: number;
+  /** Whether the findings report that the recording does not show who waits for whom. */
+  readonly isUnknown: boolean;
   /** Waiting in collectives; undefined where no rank waits for another. */
   readonly waiting: HeadlineWaiting | undefined;
 }
@@ -161,13 +164,14 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const { state, findings: deciding } = runStateOf(overview.findings);
   const stopped = state === 'dead' || state === 'hung' ? deciding[0]?.text : undefined;
   const cause = stopped ?? charged?.cause;
-  const nobody = { cause, ranks: [], phase: undefined, costs: [], more: undefined, isOver: false, part: 0 };
+  const isUnknown = overview.findings.some(({ kind, severity }) => kind === 'inconclusive' && severity !== 'note');
+  const nobody = { isUnknown, cause, ranks: [], phase: undefined, costs: [], more: undefined, isOver: false, part: 0 };
   if (first === undefined || cause !== undefined) {
     const waiting = waitingOf(overview, charged?.ranks ?? new Set());
     const hasAlert = cause !== undefined || charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
     // A rank that others wait for is no good news, whether a finding charges it or not.
     const isWaitedFor = waiting?.isOneRank === true && waiting.ofStepsForMost >= noticeablePart;
-    const isGood = all.length > 1 && !isWaitedFor;
+    const isGood = all.length > 1 && !isWaitedFor && !isUnknown;
     return { ...nobody, tone: hasAlert ? 'alert' : isGood ? 'good' : 'note', waiting };
   }
   const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
@@ -184,7 +188,7 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const most = Math.max(...ranks.map(({ score }) => score));
   const isKnown = costs.length === 0 && ranks.some(({ isNoticeable }) => isNoticeable);
   return {
-    ...{ tone: 'alert', cause, ranks, phase, costs },
+    ...{ tone: 'alert', cause, ranks, phase, costs, isUnknown },
     more: isKnown ? most : undefined,
     isOver: costs.length > 0 && costs.every(({ toStep }) => toStep < (overview.toStep ?? 0)),
     part: median > 0 && isKnown ? most / median : 0,
