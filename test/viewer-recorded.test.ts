@@ -183,6 +183,27 @@ describe('two runs', () => {
   });
 });
 
+describe('two runs, one of them without steps', () => {
+  const folder = join(directory, 'no-steps');
+  beforeAll(() => {
+    for (const path of writeGpuJob(folder, { seed: 7, ranks: 2, steps: 4 }).paths) {
+      const file = JSON.parse(gunzipSync(readFileSync(path)).toString()) as { traceEvents: { name: string }[] };
+      const traceEvents = file.traceEvents.filter(({ name }) => !name.startsWith('ProfilerStep#'));
+      writeFileSync(path, gzipSync(JSON.stringify({ ...file, traceEvents })));
+    }
+  });
+
+  it('are compared with the reservation that its times are of the whole recording; its ranks are not missing', async () => {
+    await using view = await serve(join(data, 'ddp-4rank/balanced'), folder);
+    await using page = await open(view.address);
+    const compared = page.tab.page.locator('.compare-page');
+    await compared.getByText('B was not recorded in steps: its times are of the whole recording').waitFor();
+    expect(await page.text(compared)).toContain('B: no steps of this rank');
+    expect(await page.text(compared.locator('.compare-times'))).toContain('ranks with steps40');
+    expect(page.tab.problems).toEqual([]);
+  });
+});
+
 describe('1024 ranks', () => {
   let view: ServedPage;
   beforeAll(async () => {

@@ -30,6 +30,12 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
       (row) => isAt(row, place) && (showsNoise || row.status !== 'noise') && holds(`${row.name} ${row.group} ${row.kind} ${row.status}`),
     );
   }, [names, place, showsNoise, filter]);
+  const withoutSteps = (
+    [
+      ['A', a],
+      ['B', b],
+    ] as const
+  ).filter(([, { detailSteps }]) => detailSteps === 0);
   const leftOut = a.leftOut + b.leftOut;
   const lateParts = a.lateParts + b.lateParts;
   return (
@@ -54,6 +60,9 @@ export function ComparedNames({ difference }: { readonly difference: RunDifferen
         <span class="muted" aria-live="polite">
           {formatCount(shown.length)} of {formatMany(names.length, 'name')}
         </span>
+        {withoutSteps.map(([side]) => (
+          <span class="compare-left-out">▲ {side} was not recorded in steps: its times are of the whole recording</span>
+        ))}
         {lateParts > 0 && (
           <span class="compare-left-out">
             ▲ {formatMany(lateParts, 'step of a rank', 'steps of ranks')} not in medians: far behind other ranks, or run again

@@ -4,7 +4,7 @@ import { type Overview, otherPhase } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { JumpTarget } from '../client/view-state.ts';
-import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { formatDuration, formatMore } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { DifferenceText } from './difference-text.tsx';
@@ -55,7 +55,7 @@ export function ComparedPhases({ a, b, onGo }: ComparedPhasesProps): JSX.Element
       </table>
       {ranks.length > shown && (
         <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
-          Show {formatCount(Math.min(shownMore, ranks.length - shown))} more of {formatMany(ranks.length - shown, 'rank')}
+          {formatMore(shownMore, ranks.length - shown, 'rank')}
         </button>
       )}
     </div>
@@ -75,7 +75,7 @@ function Side({ side, pair, phases, roles, longest, onGo }: SideProps): JSX.Elem
   const of = side === 'a' ? pair.a : pair.b;
   const values = side === 'a' ? pair.phasesA : pair.phasesB;
   const name = side.toUpperCase();
-  if (of === undefined) return <span class="compare-missing">{name}: not in this run</span>;
+  if (of === undefined) return <span class="compare-missing">{name}: no steps of this rank</span>;
   const text = phases.map((phase, at) => `${phase} ${formatDuration(values[at] ?? 0)}`).join(', ');
   return (
     <button type="button" class="compare-bar" title={text} onClick={() => onGo(side, { ranks: [pair.rank] })}>

@@ -41,7 +41,7 @@ export function ComparedTimes({ a, b }: { readonly a: Overview; readonly b: Over
           <td />
         </tr>
         <tr>
-          <th scope="row">ranks</th>
+          <th scope="row">ranks with steps</th>
           <td>{formatCount(a.ranks.length)}</td>
           <td>{formatCount(b.ranks.length)}</td>
           <td />

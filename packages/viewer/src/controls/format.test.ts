@@ -6,6 +6,7 @@ import {
   formatCount,
   formatDuration,
   formatMany,
+  formatMore,
   formatNumber,
   formatPercent,
   formatRanks,
@@ -105,6 +106,14 @@ test('ranks are reported as ranges', () => {
   expect(formatRanks([3, 1, 2, 7, 0])).toBe('0–3, 7');
   expect(formatRanks([4, 5])).toBe('4, 5');
   expect(formatRanks([0, 2, 4, 6], 2)).toBe('0, 2, … (4 in all)');
+});
+
+test('says how many more of a list a click shows, and how many there are', () => {
+  expect([formatMore(32, 56, 'rank'), formatMore(32, 8, 'rank'), formatMore(32, 1, 'rank')]).toEqual([
+    'Show 32 of 56 more ranks',
+    'Show 8 more ranks',
+    'Show 1 more rank',
+  ]);
 });
 
 test('counts one thing as one', () => {

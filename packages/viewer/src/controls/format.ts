@@ -39,6 +39,15 @@ export function formatCount(count: number): string {
  */
 export const formatMany = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`;
 
+/**
+ * What a click on the end of a list shows: `Show 32 of 56 more ranks`, `Show 8 more ranks`.
+ *
+ * @param next how many a click shows
+ * @param left how many are not shown, at least 1
+ */
+export const formatMore = (next: number, left: number, one: string): string =>
+  `Show ${next < left ? `${formatCount(next)} of ` : ''}${formatCount(left)} more ${left === 1 ? one : `${one}s`}`;
+
 /** A length of time in ns: `850 ns`, `12.3 µs`, `1.23 ms`, `4.56 s`, `2 min 5 s`. */
 export function formatDuration(ns: number): string {
   if (!Number.isFinite(ns)) return dash;

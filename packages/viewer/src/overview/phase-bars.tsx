@@ -8,7 +8,7 @@
 import { cutMiddle, isWaitingRole, type Overview, otherPhase, phaseMedians } from '@ranktrace/protocol';
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { formatDuration, formatMore } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
 import { laterLives, shortRankName } from './rank-lives.ts';
 import { type RankPhases, rankPhases } from './slow-ranks.ts';
@@ -100,7 +100,7 @@ export function MoreRanks(props: {
   if (left <= 0) return null;
   return (
     <button type="button" class="is-link" onClick={() => props.onMore(props.shown + shownMore)}>
-      Show {formatCount(Math.min(shownMore, left))} more of {formatMany(left, 'rank')}
+      {formatMore(shownMore, left, 'rank')}
     </button>
   );
 }
