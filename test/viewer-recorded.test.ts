@@ -204,6 +204,29 @@ describe('two runs, one of them without steps', () => {
   });
 });
 
+describe('kernels alone, without steps and launches', () => {
+  const folder = join(directory, 'kernels-alone');
+  const launched = new Set(['kernel', 'gpu_memcpy', 'gpu_memset']);
+  beforeAll(() => {
+    for (const path of writeGpuJob(folder, { seed: 7, ranks: 2, steps: 4 }).paths) {
+      const file = JSON.parse(gunzipSync(readFileSync(path)).toString()) as { traceEvents: { ph: string; cat?: string }[] };
+      const traceEvents = file.traceEvents.filter(({ ph, cat = '' }) => ph !== 'X' || launched.has(cat));
+      writeFileSync(path, gzipSync(JSON.stringify({ ...file, traceEvents })));
+    }
+  });
+
+  it('have advice of the whole recording, and no queues of launches', async () => {
+    await using view = await serve(folder);
+    await using page = await open(view.address);
+    await page.show('Profile');
+    const advice = page.tab.page.locator('.profile-advice');
+    expect(await page.text(advice)).toMatch(/^Communicate less .* communication alone takes [\d.]+ % of the time, over 10.0 %\.$/);
+    const device = page.tab.page.locator('table', { hasText: 'Longest queue' }).locator('tbody tr').first();
+    expect((await device.locator('td').allTextContents()).slice(-4)).toEqual(['–', '–', '–', '–']);
+    expect(page.tab.problems).toEqual([]);
+  });
+});
+
 describe('1024 ranks', () => {
   let view: ServedPage;
   beforeAll(async () => {

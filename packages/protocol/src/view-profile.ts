@@ -202,7 +202,7 @@ export interface ProfileAdvice {
   /** The evidence in words: `the data loader takes 33.4 % of the time, over 5 %`. */
   readonly evidence: string;
   readonly advice: string;
-  /** ns per step at most. */
+  /** ns per step at most; null where that is not known, or there are no steps. */
   readonly saves: number | null;
 }
 

@@ -201,10 +201,12 @@ function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null 
   };
 }
 
-const adviceOf = ({ recommendations }: GpuSummary): readonly ProfileAdvice[] =>
-  recommendations.map((one) => {
-    return { rule: one.rule, ranks: one.ranks, evidence: evidenceText(one), advice: one.advice, saves: one.saves ?? null };
+function adviceOf({ recommendations, ranks }: GpuSummary): readonly ProfileAdvice[] {
+  const hasSteps = ranks.some(({ steps }) => steps.length > 0);
+  return recommendations.map(({ rule, ranks: of, advice, saves = null, ...one }) => {
+    return { rule, ranks: of, evidence: evidenceText({ rule, ...one }), advice, saves: hasSteps ? saves : null };
   });
+}
 
 /** Sums of lines by their keys, over ranks. */
 class Lines<Line> {

@@ -55,9 +55,9 @@ test('waiting for a late rank is no communication: the rank that waits least cou
   ]);
 });
 
-const rulesOf = (options: GpuJobOptions) => {
+const rulesOf = (options: GpuJobOptions, textOf = (text: string): string => text) => {
   const gpus = new GpuSink();
-  finish(mergeRun(sourcesOfKineto(gpuJob({ ranks: 4, ...options }).files.map(({ text }) => tableOfKineto(text))), gpus));
+  finish(mergeRun(sourcesOfKineto(gpuJob({ ranks: 4, ...options }).files.map(({ text }) => tableOfKineto(textOf(text)))), gpus));
   return gpus.summary.recommendations;
 };
 
@@ -73,4 +73,13 @@ test.each([1, 7, 23])('planted in simulated jobs (seed %i): late data, with what
   expect(host.find(({ rule }) => rule === 'data_loader')?.ranks ?? []).not.toContain(1);
   const slow = rulesOf({ seed, faults: [{ kind: 'slow_transfers', amount: 8 }] }).find(({ rule }) => rule === 'communication');
   expect(slow).toMatchObject({ ranks: [0, 1, 2, 3] });
+});
+
+test('a recording without steps has its rules over the whole of it', () => {
+  const job = { seed: 7, ranks: 2, steps: 6 };
+  const withSteps = rulesOf(job);
+  const without = rulesOf(job, (text) => text.replaceAll('ProfilerStep#', 'round '));
+  expect(withSteps).toMatchObject([{ rule: 'communication', ranks: [0, 1] }]);
+  expect(without).toMatchObject([{ rule: 'communication', ranks: [0, 1] }]);
+  expect(Math.abs((without[0]?.share ?? 0) - (withSteps[0]?.share ?? 0))).toBeLessThan(0.1);
 });

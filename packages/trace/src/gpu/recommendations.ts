@@ -39,7 +39,7 @@ export interface Recommendation {
   /** The largest of their shares, 0 … 1 (`low_utilisation`: the smallest), and the threshold that it passes. */
   readonly share: number;
   readonly threshold: number;
-  /** ns per step on the rank with most; undefined: not known. */
+  /** ns per step on the rank with most, without steps of the whole recording; undefined: not known. */
   readonly saves: number | undefined;
   /** What to do, in a sentence. */
   readonly advice: string;
@@ -86,7 +86,7 @@ export type RuleShares = Readonly<Record<RecommendationRule, { readonly share: n
 
 type Measured = Pick<GpuRank, 'devices' | 'idle' | 'kernels' | 'steps' | 'stepsLeftOut' | 'totals'>;
 
-/** The shares of all rules on one rank. `roles`: those of its phases. */
+/** The shares of all rules on one rank, without steps those of the whole recording. `roles`: those of its phases. */
 export function ruleShares(
   work: RankWork,
   roles: PhaseRoles,
@@ -95,8 +95,8 @@ export function ruleShares(
   const hasLoader = work.names.matching(dataLoaderName).includes(1);
   const plugin = pluginSteps(work, hasLoader ? 'dataLoader' : 'communication');
   const length = plugin.reduce((sum, step) => sum + step.length, 0);
-  const shareOf = (role: 'dataLoader' | 'communication'): number =>
-    length > 0 ? plugin.reduce((sum, step) => sum + step[role], 0) / length : 0;
+  const shareOf = (role: 'dataLoader' | 'communication', ofAll: number): number =>
+    length > 0 ? plugin.reduce((sum, step) => sum + step[role], 0) / length : ofAll;
   const count = Math.max(1, steps.length + stepsLeftOut);
   const late = idle.places.filter(({ cause }) => cause === 'hostLate');
   const inLoader = late
@@ -109,8 +109,8 @@ export function ruleShares(
   const isIdle = ofTotal(totals.idle) >= (1 - utilisation) / 2;
   const noCores = kernels.tensorCores === 0 && kernels.total > 0;
   return {
-    data_loader: { share: hasLoader ? shareOf('dataLoader') : ofTotal(inLoader), saves: inLoader / count },
-    communication: { share: shareOf('communication'), saves: totals.exposed / count },
+    data_loader: { share: hasLoader ? shareOf('dataLoader', ofTotal(inLoader)) : ofTotal(inLoader), saves: inLoader / count },
+    communication: { share: shareOf('communication', ofTotal(totals.exposed)), saves: totals.exposed / count },
     low_utilisation: { share: isIdle ? utilisation : 1, saves: undefined },
     tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
     host_late: { share: ofTotal(outside), saves: outside / count },

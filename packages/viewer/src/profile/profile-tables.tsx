@@ -245,6 +245,9 @@ export function IdleTable({ profile, pageRows }: Omit<TableProps, 'onPlace'>): J
   );
 }
 
+/** A figure that is known only where launches were recorded. */
+const ofLaunches = (launchP50: number | null, value: number): number | null => (launchP50 === null ? null : value);
+
 export const DeviceTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Element => (
   <DataTable
     caption={`Devices${ofRank(profile)}`}
@@ -261,8 +264,18 @@ export const DeviceTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
         of: ({ launchP50 }) => launchP50,
       }),
       timeColumn({ key: 'p95', title: 'Launch p95', of: ({ launchP95 }) => launchP95 }),
-      countColumn({ key: 'queue', title: 'Longest queue', hint: 'Launches in one stream', of: ({ queueMost }) => queueMost }),
-      timeColumn({ key: 'blocked', title: 'Host blocked', hint: 'By a full queue', of: ({ blocked }) => blocked }),
+      countColumn({
+        key: 'queue',
+        title: 'Longest queue',
+        hint: 'Launches in one stream',
+        of: ({ launchP50, queueMost }) => ofLaunches(launchP50, queueMost),
+      }),
+      timeColumn({
+        key: 'blocked',
+        title: 'Host blocked',
+        hint: 'By a full queue',
+        of: ({ launchP50, blocked }) => ofLaunches(launchP50, blocked),
+      }),
     ])}
     rows={profile.devices}
     keyOf={({ rank, device }) => `${rank}/${device}`}
