@@ -108,51 +108,6 @@ function recorded(name: string): Watched {
   return watched;
 }
 
-it('an incident that rises on little by little is reported again with what steps take by then, to a fifth of it', () => {
-  for (const seed of someSeeds([21, 22, 23, 24])) {
-    const { reported } = watch({ seed, steps: 2000, work: (_, step) => 80 * (1 + 0.0002 * Math.max(0, step - 800)) });
-    const updates = reported.filter(({ kind }) => kind === 'updated');
-    expect(updates.length).toBeGreaterThan(2);
-    for (const { alert, atStep } of updates) expect((alert.change ?? 0) / (0.0002 * (atStep - 800) * (80 / 84))).toBeGreaterThan(0.8);
-  }
-});
-
-describe('a rank that became slower, and then the others', () => {
-  const jobs = (rises: (step: number) => readonly [rank: number, others: number]) =>
-    someSeeds([11, 12, 13, 14, 15, 16]).map((seed) => {
-      const work = (rank: number, step: number): number => 80 * (1 + (rises(step)[rank === 2 ? 0 : 1] as number));
-      return watch({ seed, steps: 1500, work });
-    });
-
-  it('are all slower: the alert names the rank no more, says since when, and ends when the steps are as they were', () => {
-    for (const { reported } of jobs((step) => (step < 400 || step >= 1200 ? [0, 0] : step < 800 ? [0.3, 0] : [0.3, 0.3]))) {
-      expect(reported.map(({ kind, alert: { ranks, hint } }) => [kind, ranks, hint?.isOfAll])).toEqual([
-        ['fired', [2], undefined],
-        ['updated', [], true],
-        ['resolved', [], true],
-      ]);
-      const [, shared, over] = reported as [unknown, (typeof reported)[number], (typeof reported)[number]];
-      expect(shared.atStep).toBeLessThan(960);
-      const since = / \d+\.\d % slower since step (\d+): .*; all ranks since about step (\d+)$/.exec(shared.alert.summary);
-      expect(Math.abs(Number(since?.[1]) - 400)).toBeLessThanOrEqual(8);
-      expect(Math.abs(Number(since?.[2]) - 800)).toBeLessThanOrEqual(24);
-      expect(over.alert.resolution).toMatch(/^it went away/);
-    }
-  });
-
-  it('are all slower by less than it was: the alert says by how much the steps are slower now', () => {
-    for (const { incidents } of jobs((step) => (step < 400 ? [0, 0] : step < 800 ? [0.3, 0] : [0.1, 0.1]))) {
-      expect(incidents).toMatchObject([{ ranks: [], state: 'firing' }]);
-      expect(incidents[0]?.change).toBeCloseTo(0.1, 1.5);
-    }
-  });
-
-  it('are slower by as much, but it is slower still: it is named', () => {
-    for (const { incidents } of jobs((step) => (step < 400 ? [0, 0] : step < 800 ? [0.3, 0] : [0.6, 0.3])))
-      expect(incidents[0]).toMatchObject({ ranks: [2], state: 'firing' });
-  });
-});
-
 describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
   // These used to be three, two and two incidents: the rank, the cluster "little by little" or "cluster wide", and ranks that waited.
   it.each([

@@ -48,9 +48,6 @@ export interface StepIncidentState {
   readonly isOnTop: boolean;
   readonly parts: readonly Found[];
   readonly risen?: RisenLevel | undefined;
-  /** Absent in states of older services. */
-  readonly othersBefore?: number | undefined;
-  readonly sharedSince?: number | undefined;
 }
 
 /** All open incidents, in JSON's types. */
@@ -67,15 +64,12 @@ export interface StepSeriesFacts extends RankFacts {
   readonly clusterRise: (onsetStep: number) => number | undefined;
   /** The level of a series now, ns; undefined if unknown. */
   readonly latest: (about: StepSeries) => number | undefined;
-  /** The median of the levels now of the own work of all ranks but these, ns; undefined if unknown. */
-  readonly latestOfOthers: (ranks: readonly number[]) => number | undefined;
 }
 
-/** A level, ns, that an incident had risen to at a step; `later`: in the last part of the time for which that must last. */
+/** A level, ns, that an incident had risen to at a step. */
 interface RisenLevel {
   readonly step: number;
   readonly level: number;
-  readonly later?: { readonly step: number; readonly level: number };
 }
 
 interface Incident {
@@ -88,10 +82,6 @@ interface Incident {
   readonly parts: Map<string, Found>;
   /** Where it rose on: what to report next, if that lasts and no other finding explains it. */
   risen?: RisenLevel | undefined;
-  /** Median level of the other ranks' own work when it was first reported, ns. */
-  othersBefore?: number | undefined;
-  /** Since which step the other ranks are slower, too, if that lasts. */
-  sharedSince?: number | undefined;
 }
 
 /** Share of a cluster's rise that a slow rank's own work need not explain: transfer and noise. */
@@ -102,7 +92,7 @@ const aloneShare = 0.03;
 const againShare = 0.25;
 /** Steps whose level is the latest one of a series. */
 const levelSteps = 32;
-/** A rise on top, or what a rank is slower by than the others, is over when at most this share of it is left. */
+/** A rise on top is over when at most this share of it is left. */
 const returnedShare = 0.25;
 
 const cluster = 'cluster';
@@ -189,10 +179,7 @@ export class StepIncidents {
 
   /** Assigns waiting findings to incidents, after each step. */
   settle(step: number, known: StepSeriesFacts, nowMs: number): void {
-    for (const incident of this.#open) {
-      this.#follow(incident, step, known);
-      this.#share(incident, step, known);
-    }
+    for (const incident of this.#open) this.#follow(incident, step, known);
     if (this.#waiting.length === 0) return;
     const facts = this.#withFurther(known);
     for (const found of this.#waiting) {
@@ -267,8 +254,7 @@ export class StepIncidents {
       ranks: hint === null ? [] : [...hint.ranks],
       hint,
     };
-    const othersBefore = alert.ranks.length === 0 ? undefined : facts.latestOfOthers(alert.ranks);
-    this.#open.push({ lead: key, alert, reportedStep: finding.step, isOnTop: finding.isFurther, parts, othersBefore });
+    this.#open.push({ lead: key, alert, reportedStep: finding.step, isOnTop: finding.isFurther, parts });
     this.#report('fired', alert);
   }
 
@@ -292,7 +278,6 @@ export class StepIncidents {
     if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
       alert.hint = { ...hint, phase: alert.hint?.phase ?? hint.phase };
       alert.ranks = [...hint.ranks];
-      if (alert.ranks.length > 0) incident.othersBefore ??= facts.latestOfOthers(alert.ranks);
     }
     escalate(incident);
     if (JSON.stringify(alert) !== before) this.#report('updated', alert);
@@ -351,40 +336,7 @@ export class StepIncidents {
     } else if (risen === undefined) incident.risen = { step, level };
     else if (step - risen.step >= limits.alertSettleSteps) {
       incident.risen = undefined;
-      const held = risen.later ?? risen;
-      this.#raise(alert, { ...held, level: Math.min(level, held.level) });
-      this.#report('updated', alert);
-    } else if (risen.later === undefined && step - risen.step >= limits.alertSettleSteps - levelSteps) {
-      // What rises on has a higher level by now than the one that it was seen to pass.
-      incident.risen = { ...risen, later: { step, level } };
-    }
-  }
-
-  /**
-   * Names no rank any more where most others became slower as well: the job is slower than it was, and no rank slower than its peers. The incident goes on
-   * until the steps are as they were, with what they take by now.
-   */
-  #share(incident: Incident, step: number, facts: StepSeriesFacts): void {
-    const { alert, lead, parts, othersBefore, sharedSince } = incident;
-    if (lead !== cluster || othersBefore === undefined || alert.ranks.length === 0) return;
-    const level = facts.latest(alert.series) ?? Number.NaN;
-    const before = alert.before ?? level;
-    const others = (facts.latestOfOthers(alert.ranks) ?? Number.NaN) - othersBefore;
-    const isSlower = alert.ranks.some((rank) => {
-      const part = parts.get(seriesKey({ kind: 'rank', rank }));
-      if (part === undefined) return true;
-      const rise = (facts.latest(part.about) ?? Number.NaN) - part.finding.before;
-      return !(rise - others <= returnedShare * slowerBy(part));
-    });
-    const least = this.#aloneShare * before;
-    if (isSlower || !(level - before >= least && others >= least)) incident.sharedSince = undefined;
-    else if (sharedSince === undefined) incident.sharedSince = step;
-    else if (step - sharedSince >= limits.alertSettleSteps) {
-      incident.sharedSince = undefined;
-      alert.hint = { ranks: [], isOfAll: true, phase: alert.hint?.phase };
-      alert.ranks = [];
-      this.#raise(alert, { step: sharedSince + levelSteps, level: Math.min(alert.after ?? level, level) });
-      alert.summary += `; all ranks since about step ${Math.max(alert.onsetStep ?? 0, sharedSince - levelSteps / 2)}`;
+      this.#raise(alert, { ...risen, level: Math.min(level, risen.level) });
       this.#report('updated', alert);
     }
   }

@@ -11,7 +11,6 @@ import { DetectorPlan, detectorOptionsFor } from '../detect/detector-options.ts'
 import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Improvement, StepTimeFinding } from '../detect/step-time-finding.ts';
-import { median } from '../model/robust.ts';
 import type { PhaseRoles } from '../steps/phase-role.ts';
 import type { OpenAlert, ReportChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -41,8 +40,6 @@ export interface StepTimeState {
 
 /** The usual length of a step is the mean of about this many. */
 const usualSteps = 32;
-/** Fewest other ranks whose level is that of most. */
-const leastOthers = 2;
 
 export class StepTimeRules {
   readonly #plan: DetectorPlan;
@@ -173,14 +170,7 @@ export class StepTimeRules {
       [...this.#series.values()].flatMap(({ about: { kind, rank }, detector }) =>
         kind === 'rank' && rank !== undefined && (riseOf(detector, onsetStep) ?? 0) >= least ? [rank] : [],
       );
-    const latestOfOthers = (ranks: readonly number[]): number | undefined => {
-      const levels = [...this.#series.values()].flatMap(({ about: { kind, rank = -1 }, detector }) =>
-        kind === 'rank' && !ranks.includes(rank) ? (detector.latest ?? []) : [],
-      );
-      // Of two ranks each is the other's only peer.
-      return levels.length < leastOthers ? undefined : median(levels);
-    };
-    return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest, risen, latestOfOthers };
+    return { ranks: this.#ranks, usual: this.#usual, clusterRise, latest, risen };
   }
 
   #seriesOf(about: StepSeries): Series | undefined {

@@ -107,8 +107,6 @@ export const warmUpSteps = 8;
 export const baselineSteps = 64;
 /** Runs of at least this many steps are checked for a change. */
 export const changeStepsMin = 2 * baselineSteps + warmUpSteps;
-/** A shorter run is checked where its steps are known to have changed, with so many before that and since. */
-export const changedStepsMin = 16;
 
 /** A cause explains a change if it accounts for at least this share of it. */
 const explainsMin = 0.5;

@@ -123,10 +123,6 @@ export class RunBlameSink implements TraceSink {
       beginning,
       onForget: (held) => this.#pass(held),
       onRestart: (over) => this.#restart(over),
-      firstChange: (numbers) => {
-        this.#look(numbers.slice(0, numbers.length >> 1));
-        return this.#changes.changes[0];
-      },
       onStep,
       parts,
     });

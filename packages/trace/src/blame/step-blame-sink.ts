@@ -16,7 +16,7 @@ import { type PhaseRoles, phaseRolesOf } from '../steps/phase-role.ts';
 import { stepLimits } from '../steps/step-limits.ts';
 import { isLapOver } from '../steps/step-summary.ts';
 import { type Blame, judgeWindow } from './blame.ts';
-import { type BlameLevels, baselineSteps, blameOf, changedStepsMin, changeStepsMin, levelsOf, warmUpSteps } from './blame-change.ts';
+import { type BlameLevels, baselineSteps, blameOf, changeStepsMin, levelsOf, warmUpSteps } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameRank, BlameWindow, RankStep } from './blame-window.ts';
 import { CollectiveParts } from './collective-parts.ts';
@@ -62,8 +62,6 @@ export interface StepBlameOptions {
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
   /** Called with the numbers of the steps of lives that are over, ascending, before they are forgotten; they are the held ones meanwhile. */
   readonly onRestart?: ((over: readonly number[]) => void) | undefined;
-  /** The first of these steps, ascending, at which all steps became longer or shorter for good; asked once for a baseline before it. */
-  readonly firstChange?: ((numbers: readonly number[]) => number | undefined) | undefined;
   /** Called with each step as it comes; `waited`: ns of it in which the rank waited for others, undefined where nothing is known of it. */
   readonly onStep?: ((process: TraceProcess, step: number, length: number, waited: number | undefined) => void) | undefined;
   /** Collectives of the same merge, which they get before the sink; default its own. */
@@ -78,7 +76,6 @@ export class StepBlameSink implements TraceSink {
   readonly #onForget: StepBlameOptions['onForget'];
   readonly #onRestart: StepBlameOptions['onRestart'];
   readonly #onStep: StepBlameOptions['onStep'];
-  readonly #firstChange: StepBlameOptions['firstChange'];
   #roles: PhaseRoles | undefined;
   readonly #parts: CollectiveParts;
   readonly #ownsParts: boolean;
@@ -117,7 +114,7 @@ export class StepBlameSink implements TraceSink {
   #header: TraceHeader | undefined;
   readonly #opNames = new OpNames();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onRestart, onStep, firstChange, parts }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget, onRestart, onStep, parts }: StepBlameOptions = {}) {
     this.#parts = parts ?? new CollectiveParts();
     this.#ownsParts = parts === undefined;
     this.#stepsMax = stepsMax;
@@ -125,7 +122,6 @@ export class StepBlameSink implements TraceSink {
     this.#onForget = onForget;
     this.#onRestart = onRestart;
     this.#onStep = onStep;
-    this.#firstChange = firstChange;
   }
 
   begin(header: TraceHeader): void {
@@ -225,8 +221,8 @@ export class StepBlameSink implements TraceSink {
     // A life that has just begun warms up.
     const isLong = this.#isRestarted
       ? last.length >= warmUpSteps + baselineSteps
-      : this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin || this.#isChanged(numbers, last);
-    if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(this.#baselineOf(numbers)));
+      : this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
+    if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
     const before = isLong ? this.#beginning : undefined;
     const now = before === undefined ? undefined : levelsOf(yield* this.#cut(last.slice(-baselineSteps)));
     yield;
@@ -367,22 +363,7 @@ export class StepBlameSink implements TraceSink {
   /** Keeps the run's beginning as a baseline before it is forgotten. */
   #keepBeginning(numbers: readonly number[]): void {
     if (this.#beginning !== undefined || this.#forgotten > 0) return;
-    this.#beginning = levelsOf(finish(this.#cut(this.#baselineOf(numbers))));
-  }
-
-  /** The steps after the warm-up, up to the first change if there are enough before it. */
-  #baselineOf(numbers: readonly number[]): readonly number[] {
-    const baseline = numbers.slice(warmUpSteps, warmUpSteps + baselineSteps);
-    const change = this.#firstChange?.(numbers);
-    const before = change === undefined ? [] : baseline.filter((step) => step < change);
-    return before.length >= changedStepsMin ? before : baseline;
-  }
-
-  /** Whether a short run changed for certain, and holds enough steps before that and since. */
-  #isChanged(numbers: readonly number[], last: readonly number[]): boolean {
-    const change = this.#firstChange?.(numbers) ?? Number.POSITIVE_INFINITY;
-    const before = numbers.filter((step) => step < change).length - warmUpSteps;
-    return before >= changedStepsMin && last.length >= changedStepsMin && (last[0] as number) >= change;
+    this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
   }
 
   #forgetOldest(): void {

@@ -32,9 +32,9 @@ export function deviationOfSorted(scratch: Float64Array, count: number, center: 
   return 1.4826 * middleOf(scratch, count);
 }
 
-/** Standard deviation of `count` numbers (two or more) since `from`, by the differences of neighbours: a steady rise is no noise. */
-export function deviationOfNeighbours(values: NumberArray, count: number, scratch: Float64Array, from = 0): number {
-  for (let at = 1; at < count; at++) scratch[at - 1] = (values[from + at] as number) - (values[from + at - 1] as number);
+/** Standard deviation of the first `count` numbers (two or more) from the differences of neighbours: a steady rise is no noise. */
+export function deviationOfNeighbours(values: NumberArray, count: number, scratch: Float64Array): number {
+  for (let at = 1; at < count; at++) scratch[at - 1] = (values[at] as number) - (values[at - 1] as number);
   sortNumbers(scratch, count - 1);
   return deviationOfSorted(scratch, count - 1, middleOf(scratch, count - 1)) / Math.SQRT2;
 }

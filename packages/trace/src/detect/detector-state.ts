@@ -26,7 +26,7 @@ export interface DetectorState {
   readonly blockStep: number;
   readonly previousBlockStep: number;
   readonly lastStep: number;
-  /** Blocks of warm-up so far; once it is over, −1 less the number of them that are kept ahead of the others. */
+  /** Blocks of warm-up so far; −1 once it is over. */
   readonly warmedUp: number;
   readonly pending: number;
   /** Half blocks in a row that leap, and the first step of the open block's second half. Absent in states of older services. */
@@ -65,10 +65,7 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
   if (learnt !== undefined && (learnt.length < learntMax - 1 || learnt.length > learntMax)) {
     refuse(`it must hold ${learntMax} learnt values, got ${learnt.length}`);
   }
-  const { freshBlocks = 0, leaps = 0, halfStep = 0, warmedUp } = state;
-  if (!(Number.isInteger(warmedUp) && warmedUp >= -1 - blocks.length)) {
-    refuse(`warmedUp must be a whole number from ${-1 - blocks.length}, got ${String(warmedUp)}`);
-  }
+  const { freshBlocks = 0, leaps = 0, halfStep = 0 } = state;
   if (!(Number.isInteger(freshBlocks) && freshBlocks >= 0 && freshBlocks <= blocks.length)) {
     refuse(`freshBlocks must be 0 to ${blocks.length}, got ${String(freshBlocks)}`);
   }

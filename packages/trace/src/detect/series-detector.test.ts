@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
-import { median } from '../model/robust.ts';
-import { noisySteps, stepNoises } from '../simulate/noisy-steps.ts';
 import { Random } from '../simulate/random.ts';
 import { slowDownsOf, slowedFrom } from '../testing/judge-steps.ts';
 import { evaluatedRuns, growingRuns, type StepRow, stationaryRuns } from '../testing/step-times.ts';
@@ -124,7 +122,6 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     // 5 % are reached at step 3500.
     expect(Math.abs(drift.step - 3550)).toBeLessThan(350);
     expect(Math.abs(drift.change - 0.05)).toBeLessThan(0.01);
-    expect(drift.change / (0.00002 * (drift.step - 1000))).toBeGreaterThan(0.8);
   });
 
   it('takes a new context for a new baseline', () => {
@@ -170,16 +167,6 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
       expect(restarted.incident).toEqual(whole.incident);
     }
   });
-});
-
-it('a drift is as large as what steps take by the time that it is reported, in the median to 5 % of it (200 seeds)', () => {
-  const told: number[] = [];
-  for (let seed = 1; seed <= 200; seed++) {
-    const [drift] = found(noisy(seed, 2000, (step) => 1 + 0.0002 * Math.max(0, step - 1000), 0.02));
-    if (drift?.kind === 'drift') told.push(drift.change / (0.0002 * (drift.step - 1000)));
-  }
-  expect(told.length).toBeGreaterThan(50);
-  expect(Math.abs(median(told) - 1)).toBeLessThan(0.05);
 });
 
 it.each([0.03, 0.06, 0.1])('a step twice as long is found within 64 steps in noise of %d, nearly always within 40 (100 seeds)', (noise) => {
@@ -248,46 +235,6 @@ describe('the first steps of a series', () => {
       }
     },
   );
-
-  it.each([
-    [0.003, 0.25, 60, 30],
-    [0.01, 0.25, 60, 30],
-    [0.02, 0.25, 60, 30],
-    [0.02, 0.5, 64, 35],
-    [0.01, 0.15, 72, 40],
-    [0.02, 0.2, 100, 50],
-  ])(
-    'in noise of %d: a rise by %d in a run of %i steps, from step %i on, is found, and its size (60 seeds)',
-    (noise, rise, steps, onset) => {
-      let ever = 0;
-      for (let seed = 7001; seed <= 7060; seed++) {
-        const random = new Random(seed, 'short run', noise, rise);
-        const findings = found(Array.from({ length: steps }, (_, step) => 200 * from(onset, 1 + rise)(step) * random.lognormal(1, noise)));
-        if (findings.length === 0) continue;
-        ever++;
-        expect(kinds(findings), `seed ${seed}`).toEqual(['regression']);
-        const [regression] = findings as [Extract<StepTimeFinding, { kind: 'regression' }>];
-        expect(Math.abs(regression.onsetStep - onset), `seed ${seed}`).toBeLessThanOrEqual(8);
-        expect(Math.abs(regression.change - rise), `seed ${seed}`).toBeLessThan(0.03 + 0.1 * rise);
-      }
-      expect(ever).toBeGreaterThanOrEqual(56);
-    },
-  );
-
-  it('are not slower in a run of 120 steps of one level, whatever its noise: one alert in some thousand runs at most (60 seeds of each kind)', () => {
-    const runs = stepNoises.flatMap((kind) =>
-      Array.from({ length: 60 }, (_, seed) => noisySteps({ kind, seed: 7_000_000 + seed, steps: 120 })),
-    );
-    expect(runs.filter((times) => found([...times]).length > 0).length).toBeLessThanOrEqual(1);
-  });
-
-  it('are no level to compare with where fewer than 28 are faster, as from a queue that was full (100 seeds)', () => {
-    for (let seed = 1; seed <= 100; seed++) {
-      const random = new Random(seed, 'full queue');
-      const [rise, length, noise] = [random.uniform(0.1, 1), random.uniform(2, 28), random.uniform(0.003, 0.04)];
-      expect(found(Array.from({ length: 100 }, (_, step) => 200 * from(length, 1 + rise)(step) * random.lognormal(1, noise)))).toEqual([]);
-    }
-  });
 
   it('that become faster are warm-up, also in noise; so are faster ones within it (100 seeds)', () => {
     for (let seed = 1; seed <= 100; seed++) {

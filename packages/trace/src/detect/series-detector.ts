@@ -58,14 +58,6 @@ const leastBefore = 4;
 const leastAfter = 2;
 /** A change before there is a baseline is this many times the smallest that a young series reports. */
 const earlyFactor = 2;
-/** Steps needed before a change and since it, where the warm-up is compared with: fewer may be a queue filled at the start, or a burst. */
-const [youngStepsBefore, youngStepsSince] = [32, 24];
-/** Such a change is this many times the smallest that a young series reports. */
-const youngFactor = 4;
-/** Blocks after the warm-up until it is forgotten: later ones have enough of their own before them. */
-const youngBlocksMax = 8;
-/** The last block before such a change exceeds the others by at most this share of it; else steps before it were few. */
-const youngMixedShare = 0.25;
 /** Blocks that show the level of now. */
 const latestBlocks = 4;
 /** An excess over the golden baseline is a jump if the level before it had covered less than this share of it. */
@@ -98,7 +90,6 @@ export class SeriesDetector {
   #blockStep = 0;
   #previousBlockStep = 0;
   #lastStep = 0;
-  /** Blocks of warm-up so far; once it is over, −1 less the number of them that are kept. */
   #warmedUp = 0;
   /** Blocks in a row in favour of slower (> 0) or of faster (< 0). */
   #pending = 0;
@@ -293,7 +284,6 @@ export class SeriesDetector {
     if (this.#warmedUp >= 0 && !this.#warmUp(level, count)) return undefined;
     this.#append(level);
     this.#fresh++;
-    if (this.#warm > 0 && this.#size - this.#warm > youngBlocksMax) this.#keepLast(this.#size - this.#warm);
     if (this.#pending === 0) this.#learn(freshBlocks);
     if (Number.isNaN(this.#level(goldenAt)) && this.#size === options.referenceBlocks) this.#setGolden();
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
@@ -301,7 +291,7 @@ export class SeriesDetector {
 
   /**
    * Whether warm-up ended before this block. During warm-up only the last blocks are kept of which none falls by more than the noise of its
-   * `count` steps explains. Steps that become slower are no warm-up. Its last blocks are kept until `youngBlocksMax` others are there.
+   * `count` steps explains. Steps that become slower are no warm-up.
    */
   #warmUp(level: number, count: number): boolean {
     const { options, scratch } = this.#plan;
@@ -312,8 +302,8 @@ export class SeriesDetector {
     if (this.#size > 0 && last - level >= fallMin) this.#size = 0;
     this.#warmedUp++;
     if (this.#size >= warmUpBlocks || this.#warmedUp > warmUpBlocksMax) {
-      if (this.#size * options.blockSteps < youngStepsBefore) this.#size = 0;
-      this.#warmedUp = -1 - this.#size;
+      this.#warmedUp = -1;
+      this.#size = 0;
       return true;
     }
     this.#append(level);
@@ -436,7 +426,7 @@ export class SeriesDetector {
     if (bestWindow === 0) this.#pending = 0;
     else this.#pending = bestT > 0 ? Math.max(0, this.#pending) + 1 : Math.min(0, this.#pending) - 1;
     const isConfirmed = Math.abs(this.#pending) >= confirmBlocks || (bestWindow !== 0 && this.#isLeapConfirmed);
-    if (!isConfirmed || Math.abs(bestT) < thresholdT) return this.#earlyChangeOf() ?? this.#youngChangeOf();
+    if (!isConfirmed || Math.abs(bestT) < thresholdT) return this.#earlyChangeOf();
     return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
   }
 
@@ -445,43 +435,21 @@ export class SeriesDetector {
    * must be `earlyFactor` times as large as later.
    */
   #earlyChangeOf(): StepTimeFinding | undefined {
-    const { confirmBlocks } = this.#plan.options;
-    return this.#earlyChangeSince(this.#warm, leastBefore, confirmBlocks + 1);
-  }
-
-  /** The same where the last steps of the warm-up are part of the level before: so few steps that the change must be larger still. */
-  #youngChangeOf(): StepTimeFinding | undefined {
-    const { blockSteps } = this.#plan.options;
-    if (this.#warm === 0) return undefined;
-    return this.#earlyChangeSince(0, Math.ceil(youngStepsBefore / blockSteps), Math.ceil(youngStepsSince / blockSteps));
-  }
-
-  /** Reports a slow-down among the blocks since `from`, the first `least` of which are before it, and the last `held` since. */
-  #earlyChangeSince(from: number, least: number, heldMin: number): StepTimeFinding | undefined {
     const { options, referenceBlocksMin, scratch, step, ramp } = this.#plan;
-    const { changeMinYoung, noiseFloor, thresholdT } = options;
+    const { confirmBlocks, changeMinYoung, noiseFloor, thresholdT } = options;
     const values = this.#values;
     const size = this.#size;
-    if (!Number.isNaN(this.#level(goldenAt)) || size - from < least + heldMin) return undefined;
-    fitStep(values, from, size, from + 1, size - heldMin, step);
-    if (step.at - from < least || step.at - from >= referenceBlocksMin) return undefined;
-    fitRamp(values, from, size, ramp);
+    if (!Number.isNaN(this.#level(goldenAt)) || size < leastBefore + confirmBlocks + 1) return undefined;
+    fitStep(values, 0, size, 1, size - confirmBlocks - 1, step);
+    if (step.at < leastBefore || step.at >= referenceBlocksMin) return undefined;
+    fitRamp(values, 0, size, ramp);
     if (ramp.squares < step.squares) return undefined;
     const held = size - step.at;
-    const isYoung = from < this.#warm;
-    const noise = Math.max(deviationOfNeighbours(values, size - from, scratch, from), noiseFloor);
-    const changeMin = Math.max((isYoung ? youngFactor : earlyFactor) * changeMinYoung, this.#changeMin(noise));
-    const before = medianOfRange(values, from, step.at, scratch);
-    const change = medianOfRange(values, step.at, size, scratch) - before;
-    const t = change / (medianError * noise * Math.sqrt(1 / held + 1 / (step.at - from)));
-    if (change < changeMin || t < thresholdT) return undefined;
-    const isMixed = isYoung && (values[step.at - 1] as number) - before > youngMixedShare * change;
-    return isMixed ? undefined : this.#judge(held, true, noise, changeMin);
-  }
-
-  /** Blocks of the warm-up that are kept ahead of the others. */
-  get #warm(): number {
-    return this.#warmedUp < 0 ? -1 - this.#warmedUp : 0;
+    const noise = Math.max(deviationOfNeighbours(values, size, scratch), noiseFloor);
+    const changeMin = Math.max(earlyFactor * changeMinYoung, this.#changeMin(noise));
+    const change = medianOfRange(values, step.at, size, scratch) - medianOfRange(values, 0, step.at, scratch);
+    const t = change / (medianError * noise * Math.sqrt(1 / held + 1 / step.at));
+    return change < changeMin || t < thresholdT ? undefined : this.#judge(held, true, noise, changeMin);
   }
 
   /** The smallest reported change at this noise. */
@@ -581,12 +549,9 @@ export class SeriesDetector {
     this.#hasDrifted = true;
     const kind = isJump ? 'regression' : 'drift';
     const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
-    // The middle of a rise is behind what steps take by now.
-    const held = isJump ? driftBlocks : latestBlocks;
-    const now = isJump ? after : Math.max(after, medianOfRange(this.#values, size - latestBlocks, size, scratch));
-    if (incident === undefined) this.#open(kind, onsetStep, golden, now, this.#changeMin(noise));
-    else this.#setLevel(slowestAt, now);
-    const change = levelChange(this.#lastStep, onsetStep, base, now, noise, held, referenceBlocks);
+    if (incident === undefined) this.#open(kind, onsetStep, golden, after, this.#changeMin(noise));
+    else this.#setLevel(slowestAt, after);
+    const change = levelChange(this.#lastStep, onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind, ...change, isFurther: incident !== undefined };
   }
 
@@ -614,7 +579,6 @@ export class SeriesDetector {
   #keepLast(count: number): void {
     this.#values.copyWithin(0, this.#size - count, this.#size);
     this.#size = count;
-    this.#warmedUp = -1;
     this.#fresh = Math.min(this.#fresh, count);
   }
 
