@@ -300,7 +300,7 @@ export class KinetoReader {
   }
 }
 
-/** What a brace turns out to be; `unknown` while the bytes end too soon after it. */
+/** Kinds of braces; `unknown` while the bytes end too soon after one. */
 type Begin = 'event' | 'other' | 'unknown';
 
 /** Whether the brace at `at` begins an event: with a key of events, after another event, a comma, or the broken place, if `from` is that. */

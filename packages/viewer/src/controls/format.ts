@@ -40,7 +40,7 @@ export function formatCount(count: number): string {
 export const formatMany = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`;
 
 /**
- * What a click on the end of a list shows: `Show 32 of 56 more ranks`, `Show 8 more ranks`.
+ * The words of the button that shows more of a list: `Show 32 of 56 more ranks`, `Show 8 more ranks`.
  *
  * @param next how many a click shows
  * @param left how many are not shown, at least 1
