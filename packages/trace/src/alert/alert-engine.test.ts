@@ -665,37 +665,6 @@ describe('ranks', () => {
     expect(job.last().summary).toBe('data of rank 1 is lost: 3 batches are missing');
   });
 
-  it.each([30_000, 600_000])(
-    'that were killed have lost what is missing once they are reported to have stopped: after %i ms',
-    (rankStoppedMs) => {
-      const job = new Job({ rules: { off: ['hang'], rankStoppedMs } }).run(100);
-      job.lost.set(1, { missing: 3 });
-      job.wait(2000);
-      job.silent.add(1);
-      // Batches that a service could not receive may come yet.
-      job.wait(60_000);
-      job.engine.excuse(60_000, job.nowMs);
-      job.wait(60_000);
-      expect(job.kinds()).not.toContain('fired data_loss');
-      job.wait(rankStoppedMs);
-      expect(job.kinds()).toEqual(['fired rank_stopped', 'fired data_loss']);
-      expect(job.last().summary).toBe('data of rank 1 is lost: 3 batches are missing');
-    },
-  );
-
-  it('that were killed together, with all that is missing, have lost it, too', () => {
-    const job = new Job({ rules: { off: ['hang'], rankStoppedMs: 1000 } }).run(100);
-    job.lost.set(1, { missing: 3 });
-    job.wait(2000);
-    for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
-    job.wait(60_000);
-    expect(job.engine.state().isOver).toBe(false);
-    job.wait(20_000);
-    expect(job.kinds()).toContain('fired data_loss');
-    job.wait(100_000);
-    expect(job.engine.state().isOver).toBe(true);
-  });
-
   it.each([
     ['batches that never came', { missing: 3 }, 80_000],
     ['events that the last batch says were dropped', { dropped: 7 }, 2000],

@@ -734,9 +734,8 @@ export class AlertEngine {
   }
 
   #judgeLoss(rank: number, state: RankState): void {
-    // No newer batch will come to settle it: not of a rank that was killed, either.
-    const isSettled = isGone(state) || this.#stopped.has(rank) || this.#isOver();
-    if (isSettled && mayHaveLost(state) && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
+    // No newer batch will come to settle it.
+    if (mayHaveLost(state) && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
       state.missingLost = state.missing;
       state.lostAtMs = this.#nowMs;
     }
@@ -783,8 +782,8 @@ export class AlertEngine {
 /** Whether its program is known to have ended. */
 const isGone = ({ ended, exit }: Pick<RankState, 'ended' | 'exit'>): boolean => ended || exit !== undefined;
 
-/** Whether batches of it are missing that may still come. */
-const mayHaveLost = (state: RankState): boolean => state.missing > state.missingLost;
+/** Whether it has ended, and batches of it are missing that may still come. */
+const mayHaveLost = (state: RankState): boolean => isGone(state) && state.missing > state.missingLost;
 
 const endOf = (state: RankState): { readonly ended: boolean; readonly endedMs: number } => ({
   ended: isGone(state),
