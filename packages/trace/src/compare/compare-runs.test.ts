@@ -22,7 +22,7 @@ type Drawn = readonly (readonly [name: string, start: number, length: number])[]
 interface RunOptions extends RunTimesOptions {
   /** Steps that each rank is behind the one before it. */
   readonly behind?: number;
-  /** Time of each rank's phase `forward`, in ms; without it, steps have no phases. */
+  /** Time of each rank's phase `forward`, in ms, 0 for a rank that has none; without it, steps have no phases. */
   readonly forward?: (rank: number) => number;
 }
 
@@ -54,7 +54,8 @@ function run(ranks: number, steps: number, draw: (step: number, rank: number) =>
           }),
         );
       }
-      const phases = forward === undefined ? undefined : new Map([['forward', nanos(forward(rank) * ms)]]);
+      const time = forward?.(rank) ?? 0;
+      const phases = time === 0 ? undefined : new Map([['forward', nanos(time * ms)]]);
       sink.event(traceEvent({ kind: 'step', lane: lane.steps, step, start: traceTime(from), length: nanos(100 * ms), phases }));
     });
   }
@@ -91,6 +92,18 @@ describe('a name', () => {
     const { a: before, b: after, part } = named(compareRuns(a, b, 0.03), 'inner');
     expect([before?.count, before?.steps, after?.level, part]).toEqual([1, 20, 31 * ms, 10 / 21]);
     expect(named(compareRuns(a, b, 0.03), 'old')).toMatchObject({ b: null, part: null });
+  });
+
+  it('that is a phase of one rank of three is a third of a call per step and rank, as the span of that name', () => {
+    const of = (length: number): RunTimes =>
+      run(3, 20, (_, rank) => [[rank === 1 ? 'forward' : 'other', 0, rank === 1 ? length : 5]], {
+        forward: (rank) => (rank === 1 ? length : 0),
+      });
+    const counts = compareRuns(of(30), of(45), 0.03).names.map(({ kind, a, b, more }) => [kind, a?.count, b?.count, Math.round(more / ms)]);
+    expect(counts.filter(([, , , more]) => more !== 0).sort()).toEqual([
+      ['op', 1 / 3, 1 / 3, 5],
+      ['phase', 1 / 3, 1 / 3, 5],
+    ]);
   });
 
   it('that scatters as much as it differs is noise, and the interval says why', () => {

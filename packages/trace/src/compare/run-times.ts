@@ -115,7 +115,8 @@ interface PendingStep {
   passed: number;
   detailed: number;
   readonly cells: Map<NameSums, Cell>;
-  readonly phases: Map<string, number>;
+  /** `count`: ranks that had the phase in this step. */
+  readonly phases: Map<string, { readonly count: number; readonly time: number }>;
 }
 
 const kinds: readonly DifferenceKind[] = ['phase', 'op', 'kernel', 'copy', 'collective', 'call'];
@@ -335,7 +336,10 @@ export class RunTimesSink implements TraceSink {
     this.#stepParts++;
     const step = this.#pending.get(number) ?? { ranks: 0, passed: 0, detailed: 0, cells: new Map(), phases: new Map() };
     step.ranks++;
-    for (const [name, time] of phases ?? []) step.phases.set(name, (step.phases.get(name) ?? 0) + time);
+    for (const [name, time] of phases ?? []) {
+      const before = step.phases.get(name);
+      step.phases.set(name, { count: (before?.count ?? 0) + 1, time: (before?.time ?? 0) + time });
+    }
     this.#join(state, step, start);
     if (isLate) {
       this.#lateParts++;
@@ -372,16 +376,16 @@ export class RunTimesSink implements TraceSink {
     const { ranks, detailed, cells, phases } = step;
     this.#sum(step);
     this.#steps++;
-    for (const [name, time] of phases) this.#row('phase', 'host', name, '')?.series.add(time / ranks);
+    for (const [name, { time }] of phases) this.#row('phase', 'host', name, '')?.series.add(time / ranks);
     if (detailed === 0) return;
     this.#detailSteps++;
     for (const [row, { self }] of cells) row.series.add(Math.max(0, self) / detailed);
   }
 
-  #sum({ ranks, cells, phases }: PendingStep): void {
-    for (const [name, time] of phases) {
+  #sum({ cells, phases }: PendingStep): void {
+    for (const [name, { count, time }] of phases) {
       const row = this.#row('phase', 'host', name, '');
-      if (row !== undefined) addTo(row, ranks, time, time);
+      if (row !== undefined) addTo(row, count, time, time);
     }
     for (const [row, { count, total, self }] of cells) addTo(row, count, total, self);
   }
