@@ -1,15 +1,15 @@
 // The judge of a round: recorded spans equal the store's spans plus counted losses, span by span.
 //
-//   recorded (journal)  =  stored (numbers in the merged trace)  +  counted lost (headers, the recorder's own counts)  +  the tail of a killed life
+//   recorded (journal)  =  stored (numbers in the merged trace)  +  counted lost (headers, the recorder's own counts)  +  the tail of a life that was killed or cut off
 //
 // Invariant: every disagreement is a line; an empty list is the verdict.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommand } from '../setup/ranktrace-command.ts';
-import { type Dropped, type Life, runName, type Stage, type StatusRank } from './stage.ts';
+import { type Dropped, type Life, runName, type Stage, type StatusRank, wasCutOff } from './stage.ts';
 
-/** A killed rank loses its events since the last batch: `flushIntervalMs` and one look at the ring (docs/data-loss.md)… */
+/** A rank that is killed or cut off loses its events since the last batch: `flushIntervalMs` and one look at the ring (docs/data-loss.md)… */
 const tailMsStated = 220;
 /** …if its shipper gets its turn. On a machine that schedules threads late, as the steps' own timers show, that much more. */
 const tailTurns = 5;
@@ -38,7 +38,7 @@ export interface Account {
   readonly recorded: number;
   readonly stored: number;
   readonly lost: number;
-  /** Recorded by killed incarnations since their last batch. */
+  /** Recorded by incarnations that were killed or cut off, since their last batch. */
   readonly tail: number;
   readonly tailMs: number;
   readonly disagreements: readonly string[];
@@ -110,7 +110,7 @@ function balanceLife(
   expect(of.counts.span === stored, `the trace says ${of.counts.span} spans and has ${stored}`);
   expect(without <= of.dropped.arguments, `${without} spans lack arguments, ${of.dropped.arguments} are counted`);
   expect(of.dropped.names === 0, `${of.dropped.names} names lost`);
-  if (!life.killed) {
+  if (!life.killed && !wasCutOff(life)) {
     expect(of.ended, 'it ended well, and is reported as not ended');
     expect(highest < spans, `span ${highest} is there, of ${spans}`);
     expect(of.missing === saidLost, `${of.missing} batches are missing, its sender says ${saidLost}`);
@@ -129,7 +129,7 @@ function balanceLife(
   }
   // Its last step may be in a batch and not in the journal.
   const most = spans + stage.plan.spansPerStepMax;
-  expect(!of.ended, 'it was killed, and is reported as ended');
+  expect(!life.killed || !of.ended, 'it was killed, and is reported as ended');
   expect(highest < most, `span ${highest} is there, of at most ${most}`);
   expect(of.missing === of.dropped.batches, `${of.missing} batches are missing, ${of.dropped.batches} are counted`);
   const holes = highest + 1 - stored;

@@ -135,7 +135,7 @@ const faultText = (fault: Fault): string => {
 
 function roundLine({ plan, recorded, stored, lost, tail, seconds, folder }: RoundResult, done: number, all: number): string {
   const verdict = folder === undefined ? 'ok  ' : 'FAIL';
-  const counts = `${recorded} recorded, ${stored} stored, ${lost} counted lost, ${tail} after the last batch of a killed rank`;
+  const counts = `${recorded} recorded, ${stored} stored, ${lost} counted lost, ${tail} after the last batch of a rank that was killed or cut off`;
   const faults = plan.faults.map(faultText).join('; ');
   return `${verdict} ${done}/${all} round ${plan.round} (${plan.way}, ${plan.ranks} ranks): ${faults}: ${counts} (${seconds.toFixed(1)} s)`;
 }

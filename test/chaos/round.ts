@@ -9,7 +9,7 @@ import { type Account, balance } from './account.ts';
 import { play } from './faults.ts';
 import type { Plan } from './matrix.ts';
 import { HealthWatch, longestStepPause, pauseMsMax } from './pauses.ts';
-import { patienceMs, Stage, type StatusRank } from './stage.ts';
+import { patienceMs, Stage, type StatusRank, wasCutOff } from './stage.ts';
 
 export interface RoundResult extends Account {
   readonly plan: Plan;
@@ -118,7 +118,7 @@ async function allTaken(stage: Stage): Promise<void> {
  */
 async function settledStatus(stage: Stage): Promise<readonly StatusRank[]> {
   const endedWell = stage.lives.filter(
-    (life) => stage.life(life.rank) === life && !life.killed && !life.program.output().includes('stays in'),
+    (life) => stage.life(life.rank) === life && !life.killed && !wasCutOff(life) && !life.program.output().includes('stays in'),
   );
   const deadline = performance.now() + settleMs;
   for (let before = ''; ; await setTimeout(300)) {

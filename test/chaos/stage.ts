@@ -36,6 +36,12 @@ export interface Life {
   result: CommandResult | undefined;
 }
 
+/**
+ * Whether its recording ended before its last batch, as it says on stderr: on a machine that leaves the shipper's thread without a CPU for
+ * `exitDeadlineMs` and 250 ms (docs/data-loss.md).
+ */
+export const wasCutOff = ({ program }: Life): boolean => program.output().includes('the recording was cut off');
+
 export interface Journal {
   readonly spans: number;
   readonly steps: number;
