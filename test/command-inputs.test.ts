@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { gpuJob } from '../packages/trace/src/testing/gpu-job.ts';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
-import { startCommand } from './setup/ranktrace-command.ts';
+import { commandPath, startCommand } from './setup/ranktrace-command.ts';
+import { interrupt, runTyped, startTyped } from './setup/typed-commands.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-inputs-'));
@@ -448,5 +449,59 @@ describe('what is no trace in a folder of traces', () => {
     const { code, stderr } = await runLine(['report', at('runs')]);
     expect([code, stderr]).toEqual([0, '']);
     expect(readFileSync(at('runs', 'package.json'), 'utf8')).toContain('job');
+  });
+});
+
+describe('a pipe', () => {
+  const ranktrace = `'${process.execPath}' '${commandPath}'`;
+  const typed = (line: string) => runTyped(line, { cwd: directory, environment: { TMPDIR: at('temporary') } });
+  beforeAll(() => mkdirSync(at('temporary')));
+
+  it.each([
+    ['a torch.profiler file', () => `cat '${join(torch, 'rank0.json.gz')}'`, () => join(torch, 'rank0.json.gz')],
+    ['the text of one', () => `zcat '${join(torch, 'rank0.json.gz')}'`, () => join(torch, 'rank0.json.gz')],
+    ['a .pftrace', () => `cat '${pftrace}'`, () => pftrace],
+    ['a zipped .pftrace', () => `cat '${pftrace}.gz'`, () => pftrace],
+    ['a timeline of NDTimeline', () => `cat '${timeline}'`, () => timeline],
+    ['a segment', () => `cat '${store}'/segments/*.seg`, () => store],
+  ])('is read as %s of the same bytes, and leaves nothing behind', async (_, bytes, path) => {
+    const { code, stdout } = await runLine(['report', path()]);
+    expect(code).toBe(0);
+    for (const line of [`${bytes()} | ${ranktrace} report -`, `${ranktrace} report <(${bytes()})`]) {
+      expect(await typed(line)).toMatchObject({ code: 0, stdout });
+      expect(readdirSync(at('temporary'))).toEqual([]);
+    }
+  });
+
+  it('gives torch its table, which opens its input twice', async () => {
+    const file = join(torch, 'rank0.json.gz');
+    const { stdout } = await runLine(['table', file]);
+    expect(await typed(`${ranktrace} table - < '${file}'`)).toMatchObject({ code: 0, stdout });
+  });
+
+  it('is one side of a comparison, and a series of steps', async () => {
+    const { code, stdout } = await typed(`${ranktrace} diff '${pftrace}' - < '${pftrace}'`);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^A: .*\nB: -/)]);
+    const series = await typed(`(echo step,time_ms; for step in $(seq 100); do echo $step,10; done) | ${ranktrace} detect -`);
+    expect([series.code, series.stdout]).toEqual([0, expect.stringContaining('100 steps')]);
+  });
+
+  it.each([
+    ['without a byte', `true | RANKTRACE report -`, 'Cannot read "-": it ended without a byte'],
+    ['given twice', `true | RANKTRACE report - -`, 'Cannot read "-": it ended without a byte'],
+    ['given twice, with bytes', `echo '[]' | RANKTRACE report - -`, '"-" is given twice: a pipe is read once'],
+  ])('%s is one clear line', async (_, line, text) => {
+    expect(await typed(line.replace('RANKTRACE', ranktrace))).toMatchObject({ code: 2, stdout: '', stderr: `ranktrace: ${text}\n` });
+    expect(readdirSync(at('temporary'))).toEqual([]);
+  });
+
+  it('that gives nothing more is left at Ctrl-C, with nothing left behind', async () => {
+    const line = `(echo '['; echo begun >&2; sleep 600) | ${ranktrace} report -`;
+    const started = startTyped(line, { cwd: directory, environment: { TMPDIR: at('temporary') } });
+    await started.said('begun');
+    await expect.poll(() => readdirSync(at('temporary'), { recursive: true }).length).toBe(2);
+    interrupt(started);
+    expect((await started.ended).code).toBe(130);
+    expect(readdirSync(at('temporary'))).toEqual([]);
   });
 });

@@ -426,7 +426,7 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
   program
     .command('detect')
     .description('find lasting changes in a recorded series of step times: a .csv file of steps')
-    .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz')
+    .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz; - reads the standard input')
     .option('--column <what=name>', 'the column for step, time, context or tag, as in time=step_ms; may be given again', listed)
     .option('--short', 'for a few hundred steps: ready after 70 steps instead of 180, a little less sure')
     .addOption(
@@ -600,7 +600,7 @@ Runs that are being written are left alone and named, with exit code 1: their se
 
 /** Every command that reads a recording takes all of these. */
 const inputKinds =
-  "run directories, spools or segment files; the torch.profiler files of a job, or their directory; a timeline of NDTimeline; a Zipkin file; dumps of PyTorch's Flight Recorder; logs of NCCL Inspector; a .pftrace file";
+  "run directories, spools or segment files; the torch.profiler files of a job, or their directory; a timeline of NDTimeline; a Zipkin file; dumps of PyTorch's Flight Recorder; logs of NCCL Inspector; a .pftrace file; - reads any one file from the standard input";
 
 const example = (line: string): string => `\nExample:\n  ${line}`;
 const examples = (...lines: string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;

@@ -26,6 +26,7 @@ import {
 } from '@ranktrace/trace/detect';
 import { isGzip } from '../inputs/file-beginning.ts';
 import { statOf } from '../inputs/input-kinds.ts';
+import { filesOf } from '../inputs/piped-files.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount, formatNanos } from '../terminal/format.ts';
 import { print, printData, say } from '../terminal/output.ts';
@@ -100,10 +101,11 @@ async function detectIn(path: string, names: SeriesColumnNames, options: DetectO
     reader.push(decoder.decode());
     reader.end();
   };
-  if (statOf(path).isDirectory()) throw new CliError('bad_input', `Cannot open "${path}": it is a directory, and a series is one file`);
+  const [file = path] = await filesOf([path]);
+  if (statOf(file).isDirectory()) throw new CliError('bad_input', `Cannot open "${path}": it is a directory, and a series is one file`);
   try {
-    if (await isZipped(path)) await pipeline(createReadStream(path), createGunzip(), read);
-    else await pipeline(createReadStream(path), read);
+    if (await isZipped(file)) await pipeline(createReadStream(file), createGunzip(), read);
+    else await pipeline(createReadStream(file), read);
   } catch (error) {
     // One line that names the file, whatever the error.
     throw new CliError('bad_input', `${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });

@@ -23,6 +23,7 @@ import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './i
 import { openInspectorFiles } from './inspector-files.ts';
 import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';
+import { filesOf } from './piped-files.ts';
 import { readBudget } from './read-memory.ts';
 import { readTorchFiles } from './torch-files.ts';
 import { openTorchJob, type TorchProfile } from './torch-job.ts';
@@ -65,8 +66,9 @@ const torchRun = 'torch-profiler';
 const flightRecorderRun = 'flight-recorder';
 const inspectorRun = 'nccl-inspector';
 
-/** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for unreadable inputs. */
-export async function openRun(paths: readonly string[], options: InputOptions): Promise<RunInput> {
+/** Opens `given` as one run. Throws CliError; AggregatorError and TraceError for unreadable inputs. */
+export async function openRun(given: readonly string[], options: InputOptions): Promise<RunInput> {
+  const paths = await filesOf(given);
   const inputs = inputsOf(paths);
   const [first] = inputs as readonly [Input, ...Input[]];
   const { kind } = first;
@@ -103,7 +105,7 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
  * Throws as `openRun`.
  */
 export async function openTorchTable(paths: readonly string[], options: InputOptions): Promise<KinetoTable | undefined> {
-  const inputs = inputsOf(paths);
+  const inputs = inputsOf(await filesOf(paths));
   const [{ kind }] = inputs as readonly [Input, ...Input[]];
   if (kind !== 'torch' || inputs.flatMap(({ files }) => files).length > 1) return undefined;
   refuseWithoutEffect(inputs, options);
@@ -159,7 +161,7 @@ function directoriesOf(paths: readonly string[], run: string): string[] {
  * an address. Throws the errors of `openRun`.
  */
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
-  const inputs = inputsOf(paths);
+  const inputs = inputsOf(await filesOf(paths));
   refuseWithoutEffect(inputs, options);
   sayStrays(inputs);
   const opened = new OpenedRuns(readBudget(inputs, options.memory));

@@ -1,6 +1,7 @@
 // Ctrl-C for every command: the first asks for a good end, the second ends at once.
 
-const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+/** The signals that ask a command to end, and its exit code then. */
+export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];
 
 export interface Interrupt extends Disposable {

@@ -1,0 +1,94 @@
+// Pipes as files: `zcat rank0.json.gz | ranktrace report -`, or in a shell `report <(zcat rank0.json.gz)`.
+//
+// A reader looks at a file's beginning, reads it on another thread, and at times reads it again; a pipe gives its bytes once. So they are copied into a
+// temporary file, which goes when the process ends, whoever ends it.
+
+import { createReadStream, createWriteStream, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { CliError } from '../terminal/errors.ts';
+import { exitCodes } from '../terminal/interrupt.ts';
+
+/** The operand that stands for the standard input. */
+const standardInput = '-';
+
+/** Largest copy: as large as a zipped trace may be unzipped. */
+const bytesMax = 64 * 1024 ** 3;
+
+/** By operand, its copy: a command may open an input twice. */
+const copies = new Map<string, Promise<string>>();
+let directory: string | undefined;
+
+/**
+ * `paths`, with a file in place of each that is a pipe. Throws CliError `bad_input` where one cannot be copied or has no byte, `bad_usage` for one given
+ * twice.
+ */
+export async function filesOf(paths: readonly string[]): Promise<readonly string[]> {
+  const files: string[] = [];
+  for (const path of paths) {
+    const file = isPipe(path) ? await copyOf(path) : path;
+    if (file !== path && files.includes(file)) throw new CliError('bad_usage', `"${path}" is given twice: a pipe is read once`);
+    files.push(file);
+  }
+  return files;
+}
+
+function isPipe(path: string): boolean {
+  if (path === standardInput) return true;
+  try {
+    const about = statSync(path);
+    return about.isFIFO() || about.isSocket();
+  } catch {
+    // Its reader reports that.
+    return false;
+  }
+}
+
+function copyOf(path: string): Promise<string> {
+  let copy = copies.get(path);
+  if (copy === undefined) {
+    copy = copied(path);
+    copies.set(path, copy);
+  }
+  return copy;
+}
+
+async function copied(path: string): Promise<string> {
+  const isStandard = path === standardInput;
+  let bytes = 0;
+  const counted = async function* (pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      if (bytes > bytesMax) throw new Error(`it has more than ${bytesMax / 1024 ** 3} GiB: save it as a file`);
+      yield piece;
+    }
+  };
+  try {
+    const copy = join(ownDirectory(), isStandard ? 'stdin' : `pipe${copies.size + 1}`);
+    const source = isStandard ? process.stdin : createReadStream(path);
+    await pipeline(source, counted, createWriteStream(copy, { flags: 'wx', mode: 0o600 }));
+    if (bytes === 0) throw new Error('it ended without a byte');
+    return copy;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOSPC' ? `its copy does not fit into ${tmpdir()}; TMPDIR names another place` : message;
+    throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause: error });
+  }
+}
+
+/** The directory of this process's copies. */
+function ownDirectory(): string {
+  if (directory !== undefined) return directory;
+  const made = mkdtempSync(join(tmpdir(), 'ranktrace-pipes-'));
+  process.once('exit', () => rmSync(made, { recursive: true, force: true }));
+  for (const [name, code] of Object.entries(exitCodes)) {
+    // A command that listens itself ends in good order.
+    const end = (): void => {
+      if (process.listenerCount(name) === 1) process.exit(code);
+    };
+    process.on(name, end);
+  }
+  directory = made;
+  return made;
+}
