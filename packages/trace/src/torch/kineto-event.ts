@@ -326,7 +326,7 @@ export class KinetoEvent {
       else skipped.malformed++;
     } else if (this.#keepsAll && this.#phase === phase.counter) {
       if (this.#name < 0 || !this.#isPlaced()) skipped.malformed++;
-      else if (!this.#appendCounter()) skipped.otherKinds++;
+      else skipped.otherKinds += this.#appendCounter();
     } else {
       skipped.otherKinds++;
     }
@@ -410,10 +410,14 @@ export class KinetoEvent {
     columns.others[row] = this.#others.index(this.#table);
   }
 
-  /** Adds a row for each series, named after the counter, `name[id]` with an id; with several series, after both. False where none is a number. */
-  #appendCounter(): boolean {
+  /**
+   * Adds a row for each series, named after the counter, `name[id]` with an id; with several series, after both. Returns the number of series that are
+   * no number, 1 for a counter without any.
+   */
+  #appendCounter(): number {
     const { counters, strings } = this.#table;
-    const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
+    const series = Object.entries(this.#others.parsed());
+    const values = series.map(([key, value]) => [key, numberIn(value)] as const).filter(([, value]) => Number.isFinite(value));
     const given = strings.get(this.#name);
     const name = this.#id > 0 ? `${given}[${this.#id}]` : given;
     for (const [key, value] of values) {
@@ -423,7 +427,7 @@ export class KinetoEvent {
       counters.columns.track[row] = this.#track();
       counters.columns.value[row] = value;
     }
-    return values.length > 0;
+    return Math.max(1, series.length) - values.length;
   }
 
   #appendMemory(): void {
@@ -485,4 +489,10 @@ export class KinetoEvent {
     this.#lastTrack = track;
     return track;
   }
+}
+
+/** A counter's value, which some writers give as text; NaN for all else. */
+function numberIn(value: unknown): number {
+  if (typeof value === 'string' && value.trim() !== '') return Number(value);
+  return typeof value === 'number' ? value : Number.NaN;
 }

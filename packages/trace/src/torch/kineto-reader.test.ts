@@ -443,11 +443,18 @@ describe("other programs' Chrome traces", () => {
     expect(skipped.malformed).toBe(1);
   });
 
-  test('counters without a number are counted', () => {
+  test("a counter's series that are no numbers are counted, and numbers may be text", () => {
     const counter = (args: object | undefined): object => ({ ph: 'C', name: 'c', pid: 1, ts: 1, args });
-    const text = JSON.stringify([counter({ a: 1, b: 'x' }), counter({ a: 'x', b: null }), counter({}), counter(undefined)]);
+    const text = JSON.stringify([
+      counter({ a: 1, b: 'x' }),
+      counter({ a: 'x', b: null }),
+      counter({}),
+      counter(undefined),
+      counter({ a: '7.5' }),
+    ]);
     const { counters, skipped } = readKineto(bytesOf(text), { keep: 'all' });
-    expect([counters.length, skipped.otherKinds, skipped.malformed]).toEqual([1, 3, 0]);
+    expect([...counters.columns.value.subarray(0, counters.length)]).toEqual([1, 7.5]);
+    expect([skipped.otherKinds, skipped.malformed]).toEqual([5, 0]);
   });
 
   test("VizTracer's file", () => {
