@@ -54,7 +54,8 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   const level = stepLevelOf(summary);
   if (level === undefined) {
     const names = paths.map((path) => `"${path}"`).join(', ');
-    const what = `it has ${stepTimesOf(summary).length} steps that all ranks reported, at least ${seriesStepsMin} are needed`;
+    const steps = stepTimesOf(summary).length;
+    const what = `it has ${steps} ${steps === 1 ? 'step' : 'steps'} that all ranks reported, at least ${seriesStepsMin} are needed`;
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;

@@ -48,7 +48,7 @@ function tooMany(files: readonly OfJob[]): string | undefined {
       ({ path, rank, table }) => rank >= size && rankInFile(table) === undefined && rankInName(basename(path)) === undefined,
     );
     if (other !== undefined)
-      return `"${job.path}" is of a job of ${size} ranks, all of which have files beside "${other.path}", which names no rank`;
+      return `"${job.path}" is of a job of ${size} ${size === 1 ? 'rank, which has a file' : 'ranks, all of which have files'} beside "${other.path}", which names no rank`;
   }
   return undefined;
 }
@@ -60,7 +60,7 @@ function otherSize(files: readonly OfJob[]): string | undefined {
   });
   const other = sizes.find(({ size }) => size !== sizes[0]?.size);
   if (other === undefined || sizes[0] === undefined) return undefined;
-  return `"${sizes[0].path}" is of a job of ${sizes[0].size} ranks, "${other.path}" of one of ${other.size}`;
+  return `"${sizes[0].path}" is of a job of ${sizes[0].size} ${sizes[0].size === 1 ? 'rank' : 'ranks'}, "${other.path}" of one of ${other.size}`;
 }
 
 /** A group has the same ranks in each of its files; groups of one name without a common rank are different groups (each pair its own, say). */
