@@ -473,10 +473,21 @@ describe('a pipe', () => {
     }
   });
 
-  it('gives torch its table, which opens its input twice', async () => {
+  it('gives torch its table', async () => {
     const file = join(torch, 'rank0.json.gz');
     const { stdout } = await runLine(['table', file]);
     expect(await typed(`${ranktrace} table - < '${file}'`)).toMatchObject({ code: 0, stdout });
+  });
+
+  it('is a baseline, saved or not, and what is compared with it', async () => {
+    const saved = at('piped-baseline.json');
+    expect(await typed(`${ranktrace} check - --save '${saved}' < '${pftrace}'`)).toMatchObject({ code: 0 });
+    for (const baseline of [saved, pftrace]) {
+      const { stdout } = await runLine(['check', pftrace, '--baseline', baseline]);
+      expect(stdout).toContain('unchanged');
+      const line = `${ranktrace} check - --baseline <(cat '${baseline}') < '${pftrace}'`;
+      expect(await typed(line)).toMatchObject({ code: 0, stdout });
+    }
   });
 
   it('is one side of a comparison, and a series of steps', async () => {
@@ -490,18 +501,22 @@ describe('a pipe', () => {
     ['without a byte', `true | RANKTRACE report -`, 'Cannot read "-": it ended without a byte'],
     ['given twice', `true | RANKTRACE report - -`, 'Cannot read "-": it ended without a byte'],
     ['given twice, with bytes', `echo '[]' | RANKTRACE report - -`, '"-" is given twice: a pipe is read once'],
+    ['on both sides', `cat one.pftrace | RANKTRACE diff - -`, '"-" is given twice: a pipe is read once'],
   ])('%s is one clear line', async (_, line, text) => {
     expect(await typed(line.replace('RANKTRACE', ranktrace))).toMatchObject({ code: 2, stdout: '', stderr: `ranktrace: ${text}\n` });
     expect(readdirSync(at('temporary'))).toEqual([]);
   });
 
-  it('that gives nothing more is left at Ctrl-C, with nothing left behind', async () => {
-    const line = `(echo '['; echo begun >&2; sleep 600) | ${ranktrace} report -`;
-    const started = startTyped(line, { cwd: directory, environment: { TMPDIR: at('temporary') } });
-    await started.said('begun');
-    await expect.poll(() => readdirSync(at('temporary'), { recursive: true }).length).toBe(2);
-    interrupt(started);
-    expect((await started.ended).code).toBe(130);
-    expect(readdirSync(at('temporary'))).toEqual([]);
-  });
+  // Nobody writes into `idle`. `diff` listens to signals itself.
+  it.each(['report - <> idle', 'report idle', 'diff one.pftrace idle'])(
+    'that gives nothing is left at Ctrl-C, with nothing left behind: %s',
+    async (command) => {
+      const line = `test -p idle || mkfifo idle; ${ranktrace} ${command}`;
+      const started = startTyped(line, { cwd: directory, environment: { TMPDIR: at('temporary') } });
+      await expect.poll(() => readdirSync(at('temporary'), { recursive: true }).length).toBe(2);
+      interrupt(started);
+      expect((await started.ended).code).toBe(130);
+      expect(readdirSync(at('temporary'))).toEqual([]);
+    },
+  );
 });

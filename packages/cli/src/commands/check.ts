@@ -11,6 +11,7 @@ import { formatCheck, savedLine } from '../check/check-formats.ts';
 import { checkResult } from '../check/check-result.ts';
 import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSteps } from '../check/recorded-steps.ts';
 import type { InputOptions } from '../inputs/open-inputs.ts';
+import { filesOf } from '../inputs/piped-files.ts';
 import type { CheckFormat } from '../options/option-choices.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
@@ -76,7 +77,8 @@ function formatOf({ format, json }: CheckOptions): CheckFormat {
 }
 
 /** Reads a run, or a file of `--save`. */
-async function readBaseline(paths: readonly string[], options: CheckOptions, signal: AbortSignal): Promise<RecordedSteps> {
+async function readBaseline(given: readonly string[], options: CheckOptions, signal: AbortSignal): Promise<RecordedSteps> {
+  const paths = await filesOf(given);
   const saved = paths.find(isSavedSteps);
   if (saved === undefined)
     return recordedSteps(

@@ -4,6 +4,7 @@
 import { printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace/torch';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
+import { filesOf } from '../inputs/piped-files.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
 import { type TableSort, tableSorts } from '../options/option-choices.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
@@ -32,13 +33,15 @@ const rankOptions = '--group-by-shape, --group-by-stack and --python-functions';
 /** Rows of a text table, as in torch's; data is never cut without an option for it. */
 const textRows = 100;
 
-export async function table(inputs: readonly string[], options: TableOptions): Promise<number> {
+export async function table(given: readonly string[], options: TableOptions): Promise<number> {
+  // Inputs are opened twice.
+  const inputs = await filesOf(given);
   const { json = false, groupByShape = false, groupByStack = 0, pythonFunctions, limit = json ? undefined : textRows } = options;
   const ofRank = { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, pythonFunctions, json };
   const one = await openTorchTable(inputs, options);
   if (one !== undefined) {
     if (options.rank !== undefined)
-      throw new CliError('bad_usage', `--rank chooses among the ranks of a run: "${inputs[0]}" is a torch.profiler file of one`);
+      throw new CliError('bad_usage', `--rank chooses among the ranks of a run: "${given[0]}" is a torch.profiler file of one`);
     return printAverages(one, ofRank);
   }
   using opened = await openRun(inputs, options);

@@ -3,7 +3,8 @@
 // A reader looks at a file's beginning, reads it on another thread, and at times reads it again; a pipe gives its bytes once. So they are copied into a
 // temporary file, which goes when the process ends, whoever ends it.
 
-import { createReadStream, createWriteStream, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { constants, createWriteStream, mkdtempSync, openSync, rmSync, statSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -16,9 +17,10 @@ const standardInput = '-';
 /** Largest copy: as large as a zipped trace may be unzipped. */
 const bytesMax = 64 * 1024 ** 3;
 
-/** By operand, its copy: a command may open an input twice. */
-const copies = new Map<string, Promise<string>>();
+/** Operands that were copied. */
+const copied = new Set<string>();
 let directory: string | undefined;
+let isCopying = false;
 
 /**
  * `paths`, with a file in place of each that is a pipe. Throws CliError `bad_input` where one cannot be copied or has no byte, `bad_usage` for one given
@@ -26,35 +28,23 @@ let directory: string | undefined;
  */
 export async function filesOf(paths: readonly string[]): Promise<readonly string[]> {
   const files: string[] = [];
-  for (const path of paths) {
-    const file = isPipe(path) ? await copyOf(path) : path;
-    if (file !== path && files.includes(file)) throw new CliError('bad_usage', `"${path}" is given twice: a pipe is read once`);
-    files.push(file);
-  }
+  for (const path of paths) files.push(isPipe(path) ? await copyOf(path) : path);
   return files;
 }
 
 function isPipe(path: string): boolean {
   if (path === standardInput) return true;
   try {
-    const about = statSync(path);
-    return about.isFIFO() || about.isSocket();
+    return statSync(path).isFIFO();
   } catch {
     // Its reader reports that.
     return false;
   }
 }
 
-function copyOf(path: string): Promise<string> {
-  let copy = copies.get(path);
-  if (copy === undefined) {
-    copy = copied(path);
-    copies.set(path, copy);
-  }
-  return copy;
-}
-
-async function copied(path: string): Promise<string> {
+async function copyOf(path: string): Promise<string> {
+  if (copied.has(path)) throw new CliError('bad_usage', `"${path}" is given twice: a pipe is read once`);
+  copied.add(path);
   const isStandard = path === standardInput;
   let bytes = 0;
   const counted = async function* (pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -64,18 +54,24 @@ async function copied(path: string): Promise<string> {
       yield piece;
     }
   };
+  isCopying = true;
   try {
-    const copy = join(ownDirectory(), isStandard ? 'stdin' : `pipe${copies.size + 1}`);
-    const source = isStandard ? process.stdin : createReadStream(path);
-    await pipeline(source, counted, createWriteStream(copy, { flags: 'wx', mode: 0o600 }));
+    const copy = join(ownDirectory(), isStandard ? 'stdin' : `pipe${copied.size}`);
+    await pipeline(isStandard ? process.stdin : pipeAt(path), counted, createWriteStream(copy, { flags: 'wx', mode: 0o600 }));
     if (bytes === 0) throw new Error('it ended without a byte');
     return copy;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why = code === 'ENOSPC' ? `its copy does not fit into ${tmpdir()}; TMPDIR names another place` : message;
     throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause: error });
+  } finally {
+    isCopying = false;
   }
 }
+
+/** Node reads files on threads, for which the end of the process waits: one that is blocked by a pipe without a writer would hold up Ctrl-C. */
+const pipeAt = (path: string): Socket =>
+  new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), readable: true, writable: false });
 
 /** The directory of this process's copies. */
 function ownDirectory(): string {
@@ -83,9 +79,9 @@ function ownDirectory(): string {
   const made = mkdtempSync(join(tmpdir(), 'ranktrace-pipes-'));
   process.once('exit', () => rmSync(made, { recursive: true, force: true }));
   for (const [name, code] of Object.entries(exitCodes)) {
-    // A command that listens itself ends in good order.
+    // A command that listens itself ends in good order, but none waits for a pipe.
     const end = (): void => {
-      if (process.listenerCount(name) === 1) process.exit(code);
+      if (isCopying || process.listenerCount(name) === 1) process.exit(code);
     };
     process.on(name, end);
   }
