@@ -110,7 +110,7 @@ function balanceLife(
   expect(of.counts.span === stored, `the trace says ${of.counts.span} spans and has ${stored}`);
   expect(without <= of.dropped.arguments, `${without} spans lack arguments, ${of.dropped.arguments} are counted`);
   expect(of.dropped.names === 0, `${of.dropped.names} names lost`);
-  if (!life.killed && !wasCutOff(life)) {
+  if (!life.killed && !wasCutOff(life, stage.plan)) {
     expect(of.ended, 'it ended well, and is reported as not ended');
     expect(highest < spans, `span ${highest} is there, of ${spans}`);
     expect(of.missing === saidLost, `${of.missing} batches are missing, its sender says ${saidLost}`);

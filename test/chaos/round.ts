@@ -118,7 +118,7 @@ async function allTaken(stage: Stage): Promise<void> {
  */
 async function settledStatus(stage: Stage): Promise<readonly StatusRank[]> {
   const endedWell = stage.lives.filter(
-    (life) => stage.life(life.rank) === life && !life.killed && !wasCutOff(life) && !life.program.output().includes('stays in'),
+    (life) => stage.life(life.rank) === life && !life.killed && !wasCutOff(life, stage.plan) && !life.program.output().includes('stays in'),
   );
   const deadline = performance.now() + settleMs;
   for (let before = ''; ; await setTimeout(300)) {

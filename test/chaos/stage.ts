@@ -15,7 +15,7 @@ import { type NatsServer, startNatsServer } from '../setup/nats-server.ts';
 import { countable } from '../setup/rank-programs.ts';
 import { type CommandResult, repository, type StartedCommand, startCommand, startProgram } from '../setup/ranktrace-command.ts';
 import { freePort } from '../setup/server-process.ts';
-import type { Fault, Machine, Plan } from './matrix.ts';
+import { type Fault, type Machine, type Plan, shortExitMs } from './matrix.ts';
 import { Relay } from './relay.ts';
 
 export const runName = 'chaos';
@@ -37,10 +37,11 @@ export interface Life {
 }
 
 /**
- * Whether its recording ended before its last batch, as it says on stderr: on a machine that leaves the shipper's thread without a CPU for
- * `exitDeadlineMs` and 250 ms (docs/data-loss.md).
+ * Whether its recording ended before its last batch, as it says on stderr, and may: on a machine that leaves the shipper's thread without a CPU for
+ * `exitDeadlineMs` and 250 ms (docs/data-loss.md). With a long deadline that is a fault.
  */
-export const wasCutOff = ({ program }: Life): boolean => program.output().includes('the recording was cut off');
+export const wasCutOff = ({ program }: Life, { exitDeadlineMs }: Plan): boolean =>
+  exitDeadlineMs <= shortExitMs && program.output().includes('the recording was cut off');
 
 export interface Journal {
   readonly spans: number;
