@@ -116,16 +116,16 @@ test.each([
   expect(gpu.ranks.map((rank) => rank.steps.map(({ step }) => step))).toEqual([[31, 32, 33, 34, 35]]);
 });
 
-test('steps around a launch whose records were dropped count in no figure of GPUs', async () => {
-  const [dropped, last] = [150, 299];
-  // Two launches a step.
-  const trained = await train(1, { FAKE_CUPTI_DROP: `${2 * dropped}` }, last + 1);
+test('the step of a launch whose records were dropped counts in no figure of GPUs', async () => {
+  const [dropped, last] = [200, 349];
+  // Two launches a step. How many steps around it count in none either depends on when CUPTI tells.
+  const trained = await train(1, { FAKE_CUPTI_DROP: `${2 * dropped + 1}` }, last + 1);
   expect(trained, trained.stderr).toMatchObject({ code: 0 });
   const { stdout } = await runLine(['report', folder, '--run', 'gpu', '--json']);
   const report = JSON.parse(stdout) as { findings: { kind: string; text: string }[]; gpu: { ranks: { steps: { step: number }[] }[] } };
   const [whole = []] = report.gpu.ranks.map((rank) => rank.steps.map(({ step }) => step));
-  for (const step of [1, 20, last - 20, last - 1]) expect(whole).toContain(step);
-  for (const step of [dropped - 1, dropped, dropped + 1]) expect(whole).not.toContain(step);
+  for (const step of [1, 2, last - 2, last - 1]) expect(whole).toContain(step);
+  expect(whole).not.toContain(dropped);
   expect(report.findings.map(({ kind }) => kind)).toContain('data_loss');
 });
 
