@@ -211,6 +211,19 @@ describe('on a busy host', () => {
   });
 });
 
+it.each([8, 10, 12, 14, 16, 18, 20, 30])('the rank that is slow in the last %i of 200 steps is the verdict', (count) => {
+  // Of few steps it takes much, of all of them little: both are said.
+  const first = 200 - count;
+  const { verdict, verdictSteps, findings } = blameOf({
+    ...{ ranks: 8, stepMs: 200, steps: 200, seed: count },
+    stragglers: [{ rank: 3, phase: 'forward', ms: 40, step: first, lastStep: 199 }],
+  });
+  expect({ verdict, findings }).toMatchObject({ verdict: 'straggler', findings: [{ kind: 'straggler', ranks: [3], phase: 'forward' }] });
+  expect(verdictSteps).toEqual({ first, last: 199 });
+  expect(findings[0]?.affectedSteps).toBe(count);
+  expect(findings[0]?.costMsPerStep).toBeCloseTo((37 * count) / 199, 0);
+});
+
 it('says of a short run what its steps say', () => {
   const { verdict, findings, steps } = blameOf({ steps: 24, stragglers: [{ rank: 2, phase: 'backward', ms: 8 }] });
   expect(verdict).toBe('straggler');

@@ -68,6 +68,8 @@ interface Episode {
   lastedMs: number;
   /** Scheduling on a busy host may explain all of it, if it did not last. */
   mayBeScheduling: boolean;
+  /** It takes enough of the steps of one of its windows: of many more steps, the same few slow ones are a small share. */
+  isVerdict: boolean;
   /** The finding to report: the last steps', else the most costly. */
   reported: BlameFinding;
 }
@@ -180,14 +182,12 @@ export class RunBlameSink implements TraceSink {
       yield;
     }
     this.#last = { numbers: held.filter((step) => step >= since), blame: last };
-    const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
+    const reported = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
     const lastLong = last.long.filter(({ step }) => step > this.#judgedUpTo);
     if (lastLong.length > 0) {
       const { ranks } = this.#steps.windowOf(held.filter((step) => step >= since));
       this.#addLong(held[0] ?? 0, lastLong, ranks, last.step * last.steps.count);
     }
-    // Findings of the last steps together are not repeated by their windows.
-    const reported = new Set(keyed(last.findings).map(([key]) => key));
     while (left.length > 0) {
       this.#judge(left.slice(0, this.#windowLength(left, left.length)), reported);
       left = left.filter((step) => step > this.#judgedUpTo);
@@ -196,7 +196,7 @@ export class RunBlameSink implements TraceSink {
     const { first = 0, last: final = 0 } = last.steps;
     this.#leaveToScheduling();
     const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
-    const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
+    const about = episodes.find(({ isVerdict }) => isVerdict);
     const most = about && this.#findingOf(about);
     return this.#withLong({
       verdict: most?.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
@@ -302,8 +302,8 @@ export class RunBlameSink implements TraceSink {
     return Math.max(change ?? Number.NEGATIVE_INFINITY, held[0] ?? 0);
   }
 
-  /** `reported`: keys of findings already reported elsewhere; `cuts`: how often the window was cut already. */
-  #judge(numbers: readonly number[], reported?: ReadonlySet<string>, cuts = 0): void {
+  /** `reported`: what the last steps together show, by key; `cuts`: how often the window was cut already. */
+  #judge(numbers: readonly number[], reported?: ReadonlyMap<string, Episode>, cuts = 0): void {
     const first = numbers[0] as number;
     const window = this.#steps.windowOf(numbers);
     const { length: count } = window.steps;
@@ -329,7 +329,13 @@ export class RunBlameSink implements TraceSink {
     // Long steps among the last ones are added once, by `judging`.
     if (reported === undefined) this.#addLong(first, window.long ?? [], window.ranks, step * count);
     for (const [key, finding] of keyed(findings)) {
-      if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
+      if (finding.kind === 'inconclusive' || !mayBeVerdict(finding)) continue;
+      const known = reported?.get(key);
+      if (known !== undefined) {
+        // Its cost was counted with the last steps.
+        known.isVerdict = true;
+        continue;
+      }
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
       this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
@@ -346,15 +352,15 @@ export class RunBlameSink implements TraceSink {
     return finish(judgeWindow(window, { missing: this.#steps.missingRanks, change }));
   }
 
-  /** Adds the last steps as a window; `left` of them were in none before. Returns which of their findings may be the verdict. */
-  #addLast({ findings, step, steps: { count } }: Blame, range: StepRange, left: number): Map<Episode, boolean> {
-    const isVerdict = new Map<Episode, boolean>();
+  /** Adds the last steps as a window; `left` of them were in none before. Returns the episodes of their findings, by key. */
+  #addLast({ findings, step, steps: { count } }: Blame, range: StepRange, left: number): Map<string, Episode> {
+    const episodes = new Map<string, Episode>();
     for (const [key, finding] of keyed(findings)) {
       const episode = this.#add(key, finding, range, { count, step, isNew: Math.min(count, left) });
       episode.reported = finding;
-      isVerdict.set(episode, mayBeVerdict(finding));
+      episodes.set(key, episode);
     }
-    return isVerdict;
+    return episodes;
   }
 
   /** Adds `finding` of `count` steps of `step` ns in the mean; if an episode continues, `isNew` of them are new to it. */
@@ -371,7 +377,7 @@ export class RunBlameSink implements TraceSink {
     const taken = episode === undefined ? count : isNew;
     if (episode === undefined) {
       const about = { key, window, steps: seen, stretches: 1, reported: finding };
-      episode = { ...about, affected: 0, cost: 0, lasted: 0, lastedMs: 0, mayBeScheduling: true };
+      episode = { ...about, affected: 0, cost: 0, lasted: 0, lastedMs: 0, mayBeScheduling: true, isVerdict: false };
       this.#episodes.push(episode);
     } else if (!isNext(episode)) episode.stretches++;
     episode.window = window;
@@ -382,6 +388,7 @@ export class RunBlameSink implements TraceSink {
     episode.lasted += lasted;
     episode.lastedMs += (lasted * step) / nanosPerMs;
     if (finding.mayBeScheduling !== true) episode.mayBeScheduling = false;
+    if (mayBeVerdict(finding)) episode.isVerdict = true;
     episode.cost += taken * finding.costMsPerStep;
     if (finding.costMsPerStep > episode.reported.costMsPerStep) episode.reported = finding;
     if (this.#episodes.length > limits.blameEpisodesMax) {
