@@ -20,9 +20,15 @@ const sources = {
 
 const minute = 60_000;
 
+/** On a busy machine a page, or a service, may take long to show something. */
+const patient = { poll: { timeout: 2 * minute } };
+
 /** Two cores run the suite. Tests that compute keep them busy, but for a file that waits now and then; tests of whole programs wait for those. */
-const computing = { maxWorkers: 3, sequence: { groupOrder: 0 } };
-const waiting = { maxWorkers: 4, sequence: { groupOrder: 1 } };
+const computing = { maxWorkers: 3, sequence: { groupOrder: 0 }, expect: patient };
+const waiting = { maxWorkers: 4, sequence: { groupOrder: 1 }, expect: patient };
+
+/** A rank on a busy machine may need long for its last batches. A test whose receiver is away says how long its ranks wait for it. */
+const patientRanks = { RANKTRACE_EXIT_DEADLINE_MS: '120000' };
 
 /** Beside the sources, and too slow for `npm run check`: whole jobs and clusters are simulated again and again, and what is said of them compared. */
 const jobs = [
@@ -134,7 +140,15 @@ export default defineConfig({
       },
       {
         ...sources,
-        test: { ...waiting, name: 'services', include: services, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
+        test: {
+          ...waiting,
+          name: 'services',
+          include: services,
+          isolate: false,
+          env: patientRanks,
+          testTimeout: 2 * minute,
+          hookTimeout: 2 * minute,
+        },
       },
       {
         ...sources,
@@ -145,10 +159,7 @@ export default defineConfig({
           globalSetup: ['test/setup/command-module.ts'],
           // Files share what they import, and the process in which command lines run.
           isolate: false,
-          // A rank on a busy machine may need long for its last batches. A test whose receiver is away says how long its ranks wait for it.
-          env: { RANKTRACE_EXIT_DEADLINE_MS: '120000' },
-          // On a busy machine a page may take long to show something.
-          expect: { poll: { timeout: 2 * minute } },
+          env: patientRanks,
           testTimeout: 5 * minute,
           hookTimeout: 5 * minute,
         },

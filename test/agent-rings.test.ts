@@ -56,7 +56,7 @@ test('what two rings and the rank itself say of it is one rank: kernels in its s
   const rings = job.at('rings');
   mkdirSync(rings);
   const sending = { RANKTRACE_URL: job.address, RANKTRACE_RUN: job.run, RANKTRACE_SPOOL_DIRECTORY: job.at('spool-of-ranks') };
-  const environment = { ...sending, RANKTRACE_GPU_DIR: rings, PYTHONPATH: 'clients/python', STEPS: '40' };
+  const environment = { ...sending, RANKTRACE_GPU_DIR: rings, PYTHONPATH: 'clients/python', STEPS: '150' };
   const python = process.env.PYTHON_BIN ?? 'python3';
   const ranks = [0, 1].map((rank) => job.rank(rank, 2, [python, 'test/programs/gpu_ring_rank.py'], { daemon: false, environment }));
   await Promise.all(ranks.map((rank) => rank.said('training')));

@@ -142,16 +142,16 @@ test(
       `  - { type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }`,
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
-    const address = await job.train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), [
+    const address = await job.train(['rules: { step_time: { change: 150% } }', 'outputs:', ...outputs].join('\n'), [
       '2',
       '700',
       '1000',
-      '80',
+      '120',
     ]);
     // Other programs of the machine may make steps longer at any time; alerts about that are correct, and ignored here.
     const reported = (state: Alert['state']): Alert[] =>
       receiver.alerts.filter(
-        (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 32,
+        (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 16,
       );
 
     await job.until('the alert', () => reported('firing').length > 0, 6 * minute);
@@ -160,7 +160,7 @@ test(
     expect(alert.summary).toMatch(/(steps are|rank 2 is) [\d.]+ % slower since step \d+: .*rank 2.*forward/);
     expect(alert.summary).not.toContain('little by little');
     expect(alert.cause).toMatchObject({ ranks: [2], phase: 'forward' });
-    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(50e6);
+    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(80e6);
     expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
     // One alert of Alertmanager is this incident.
     const active = (await alertmanager.alerts()).filter(({ labels }) => labels.incident === alert.id);
@@ -173,7 +173,7 @@ test(
     expect([...forward.keys()].sort()).toEqual([0, 1, 2, 3]);
     for (const [rank, { length, at }] of forward) {
       expect(at).toBeLessThan(Date.parse(alert.firedAt));
-      if (rank === 2) expect(length).toBeGreaterThan(80e6);
+      if (rank === 2) expect(length).toBeGreaterThan(120e6);
       else expect(length).toBeLessThan(forward.get(2)?.length ?? 0);
     }
 
@@ -316,6 +316,8 @@ describe.concurrent('a rank that goes no further', () => {
       LEAVE: leave,
     });
     await job.until('the last step', async () => (await stepOf(address)) >= 19);
+    // A rank that starts late is waited for before that.
+    const since = Date.now();
     // One ends in good order, one exits, and two just finish; each long after the one before, by the rules' measure.
     for (const rank of [2, 1, 0, 3]) {
       writeFileSync(`${leave}${rank}`, '');
@@ -323,7 +325,7 @@ describe.concurrent('a rank that goes no further', () => {
       await wait(3500);
     }
     const { alerts } = (await (await fetch(`${address}/v1/alerts`)).json()) as { alerts: Alert[] };
-    const ended = alerts.filter(({ resolution }) => resolution !== 'the rank is back');
+    const ended = alerts.filter(({ resolution, firedAt }) => resolution !== 'the rank is back' && Date.parse(firedAt) > since);
     expect(ended).toEqual([]);
     expect(receiver.alerts.filter(({ id }) => ended.some((alert) => alert.id === id))).toEqual([]);
   });
@@ -350,7 +352,8 @@ describe.concurrent('a rank that goes no further', () => {
       await using receiver = await startReceiver();
       const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }]`;
       await job.train(`rules: { hang: { after: 3s } }\n${outputs}`, ['1', '100', '101', '30000']);
-      const reported = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
+      // A rank that starts late keeps the others in their first collective.
+      const reported = (): Alert[] => receiver.alerts.filter(({ rule, onsetStep }) => rule === 'hang' && onsetStep === 100);
       await job.until('the alert', () => reported().length > 0);
       const [alert] = reported() as [Alert];
       expect(alert.summary).toMatch(/^ranks 0, 2, 3 are inside of all_reduce \d+ of group world for [\d.]+ s; rank 1 never entered it$/);

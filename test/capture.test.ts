@@ -133,7 +133,10 @@ describe('over WebSocket', () => {
     ranks[2]?.child.kill('SIGCONT');
     ranks[1]?.child.kill('SIGKILL');
     await ranks[1]?.ended;
-    const again = await captureSteps(aggregator, run, { fromStep: newest(aggregator, 0) + 300, steps: 3 });
+    const again = await captureSteps(aggregator, run, {
+      fromStep: Math.max(newest(aggregator, 0), newest(aggregator, 3)) + 300,
+      steps: 3,
+    });
     expect(again).toMatchObject({ dead: [1] });
     expect(again.ranks).toEqual(expect.arrayContaining([0, 3]));
     const { detailed } = read(again.path);
@@ -143,7 +146,7 @@ describe('over WebSocket', () => {
 
   test('what is over comes from the flight recorders, and nothing else is recorded', async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
-    await train(aggregator, 2, ['test/programs/steps.mjs', '600', '10'], { RANKTRACE_FLIGHT_RECORDER_STEPS: '300' });
+    await train(aggregator, 2, ['test/programs/steps.mjs', '600', '30'], { RANKTRACE_FLIGHT_RECORDER_STEPS: '300' });
     const onset = Math.min(newest(aggregator, 0), newest(aggregator, 1)) - 5;
     const captured = await captureSteps(aggregator, run, { steps: 4, pull: { fromStep: onset, toStep: onset + 3 } });
     expect(captured).toMatchObject({ ranks: [0, 1], late: [], dead: [] });
@@ -178,9 +181,9 @@ describe('over WebSocket', () => {
       }`;
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 2, ['--input-type=module', '-e', program], { RANKTRACE_FLIGHT_RECORDER_STEPS: '10' });
-    while (newest(aggregator, 1) < newest(aggregator, 0) + 200) await wait(50);
+    while (newest(aggregator, 1) < newest(aggregator, 0) + 500) await wait(50);
     const captured = await captureSteps(aggregator, run, {
-      fromStep: newest(aggregator, 0) + 60,
+      fromStep: newest(aggregator, 0) + 200,
       steps: 5,
       pull: { fromStep: 1, toStep: 2 },
     });
@@ -234,8 +237,8 @@ describe('over WebSocket', () => {
       import { profile, recordFunction, schedule } from '@ranktrace/sdk';
       const active = [];
       const onTraceReady = (prof) => active.push([...prof.events()].filter(({ name }) => name === 'inner').length);
-      const prof = profile({ schedule: schedule({ wait: 10, warmup: 2, active: 8, repeat: 20 }), onTraceReady }).start();
-      for (let step = 0; step < 400; step++) {
+      const prof = profile({ schedule: schedule({ wait: 10, warmup: 2, active: 8, repeat: 60 }), onTraceReady }).start();
+      for (let step = 0; step < 1200; step++) {
         recordFunction('inner', { step }, () => {});
         await new Promise((resolve) => setTimeout(resolve, 10));
         prof.step();
@@ -244,14 +247,17 @@ describe('over WebSocket', () => {
       console.log(active.join(' '));`;
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 1, ['--input-type=module', '-e', program]);
-    const captured = await captureSteps(aggregator, run, { fromStep: 175, steps: 30 });
+    // From before one of the schedule's own windows until after the next, and so late that the request comes before them.
+    const fromStep = 20 * Math.ceil((newest(aggregator, 0) + 200) / 20) + 15;
+    const toStep = fromStep + 29;
+    const captured = await captureSteps(aggregator, run, { fromStep, steps: 30 });
     expect(captured).toMatchObject({ ranks: [0], late: [], dead: [] });
-    expect(read(captured.path).detailed).toEqual(new Map([[0, numbers(175, 204)]]));
-    expect(await ranks[0]?.ended).toMatchObject({ code: 0, output: expect.stringContaining(Array(20).fill('8').join(' ')) });
+    expect(read(captured.path).detailed).toEqual(new Map([[0, numbers(fromStep, toStep)]]));
+    expect(await ranks[0]?.ended).toMatchObject({ code: 0, output: expect.stringContaining(Array(60).fill('8').join(' ')) });
     const dump = await runLine(['dump', join(directory, 'out', run)]);
     const recorded = [...dump.stdout.matchAll(/ inner .*?step=(\d+)/g)].map(([, step]) => Number(step));
-    const isWanted = (step: number): boolean => (step >= 175 && step <= 204) || step % 20 >= 12;
-    expect([...new Set(recorded)].sort((a, b) => a - b)).toEqual(numbers(0, 399).filter(isWanted));
+    const isWanted = (step: number): boolean => (step >= fromStep && step <= toStep) || step % 20 >= 12;
+    expect([...new Set(recorded)].sort((a, b) => a - b)).toEqual(numbers(0, 1199).filter(isWanted));
   });
 
   test('where there is nothing to record, it says so at once', async () => {

@@ -162,10 +162,18 @@ describe('the pages', () => {
     if ('reason' in exception && instead === command && until === undefined && expected === 0) return;
     writePageFiles(page);
     if (until !== undefined) return await runUntil(until, instead);
-    const { code, stdout, stderr } = await runTyped(instead, { cwd: clone });
-    if (code === 0 && onBusyMachine?.test(stdout)) return;
-    expect(code, `${stdout}\n${stderr}`).toBe(expected);
-    expect(stdout).toMatch(claims[command] ?? /(?:)/);
+    for (let left = againMax; ; left--) {
+      const { code, stdout, stderr } = await runTyped(instead, { cwd: clone });
+      if (code === 0 && onBusyMachine?.test(stdout)) return;
+      const isAsClaimed = code === expected && (claims[command] ?? /(?:)/).test(stdout);
+      if (left > 0 && !isAsClaimed && ofTwoRuns.test(command)) {
+        await recordAgain();
+        continue;
+      }
+      expect(code, `${stdout}\n${stderr}`).toBe(expected);
+      expect(stdout).toMatch(claims[command] ?? /(?:)/);
+      return;
+    }
   });
 
   test('no exception is of a command that no page has', () => {
@@ -184,6 +192,19 @@ describe('the pages', () => {
     expect(hidden).toEqual([]);
   });
 });
+
+/** Commands about two recordings, each of some seconds: where the machine was busy in one of them, that is what they tell. */
+const ofTwoRuns = /ranktrace-out\/after/;
+const againMax = 2;
+
+async function recordAgain(): Promise<void> {
+  for (const { command } of steps.filter(({ command }) => /--name (before|after) /.test(command))) {
+    rmSync(join(clone, 'ranktrace-out', command.includes('--name before') ? 'before' : 'after'), { recursive: true, force: true });
+    const { until } = exceptions[command] ?? {};
+    if (until === undefined) await printedBy(command, { cwd: clone });
+    else await runUntil(until, command);
+  }
+}
 
 function writePageFiles(page: string): void {
   for (const { kind, name, code } of pageBlocks(read(page))) {

@@ -11,7 +11,7 @@ import { connect } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { commandPath, repository, runCommand, type StartedCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-commands-'));
@@ -40,7 +40,7 @@ describe('ranktrace run', () => {
   });
 
   it('names a straggler among its findings', async () => {
-    const program = ['--', process.execPath, 'test/programs/slow-rank.mjs', '60', '2', '0', '60', '60'];
+    const program = ['--', process.execPath, 'test/programs/slow-rank.mjs', '150', '2', '0', '150', '60'];
     const { stdout, code, stderr } = await runCommand(['run', '--ranks', '4', '--name', 'straggler', '--out', directory, ...program]);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^findings:\n {2}straggler: rank 2 in forward: [\d.]+ ms /m);
@@ -369,16 +369,21 @@ describe('ranktrace serve', () => {
   it('refuses ranks without the token, and the rank says why', async () => {
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory], { RANKTRACE_TOKEN: 'secret' });
     await service.said('storing in');
-    const [rank] = await startRanks(1, ['test/programs/steps.mjs', '20', '5'], {
+    const enough = join(directory, 'enough');
+    const environment = {
       RANKTRACE_URL: addressOf(service).replace('http', 'ws'),
       RANKTRACE_RUN: 'refused',
       RANKTRACE_TOKEN: 'wrong',
       RANKTRACE_EXIT_DEADLINE_MS: '500',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    };
+    const rank = startProgram(process.execPath, ['test/programs/steps-until.mjs', enough, '5'], {
+      ...{ cwd: repository, ownGroup: false },
+      env: { ...process.env, RANK: '0', WORLD_SIZE: '1', ...environment },
     });
-    const ended = await rank?.ended;
-    expect(ended?.code).toBe(0);
-    expect(ended?.output).toMatch(/token/);
+    await rank.said('token');
+    writeFileSync(enough, '');
+    expect((await rank.ended).code).toBe(0);
     service.child.kill('SIGTERM');
     await service.ended;
   });

@@ -61,6 +61,8 @@ trap 'kill "\${pids[@]}"' TERM
 status=0 pids=()
 for ((task = 0; task < SLURM_NTASKS; task++)); do SLURM_STEP_ID=0 SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & pids+=($!); done
 for pid in "\${pids[@]}"; do wait "$pid" || status=$?; done
+# A signal ends a wait, not what it waits for.
+wait
 exit $status`;
 
 async function submit(

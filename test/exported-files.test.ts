@@ -234,14 +234,18 @@ describe('ranktrace export', () => {
       '--ranks',
       '16',
       '--steps',
-      '400',
+      '2000',
       '--seed',
       '1',
     ]);
     expect(code, stderr).toBe(0);
     const path = join(directory, 'long.csv');
     const command = startCommand(['export', join(directory, 'long'), '--to', 'csv', '-o', path]);
-    while (!existsSync(`${path}.partial`)) await new Promise((resolve) => setTimeout(resolve, 5));
+    let isOver = false;
+    void command.ended.then(() => {
+      isOver = true;
+    });
+    while (!existsSync(`${path}.partial`) && !isOver) await new Promise((resolve) => setTimeout(resolve, 5));
     command.child.kill('SIGINT');
     const ended = await command.ended;
     expect([ended.code, ended.stdout, ended.stderr]).toEqual([1, '', 'ranktrace: Interrupted: nothing was written\n']);

@@ -3,7 +3,7 @@
 // The judge is the merge: per rank no batch missing in the sequence, and as many events of each kind as the recorder itself counted.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -169,6 +169,15 @@ const progressed = (path: string): Promise<void> =>
     .poll(() => (existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0), { timeout: 120_000, interval: 50 })
     .toBeGreaterThan(500);
 
+/** Resolves when a batch of a rank lies below this folder: its shipper works, and watches signals. */
+const shipped = (folder: string): Promise<void> =>
+  expect
+    .poll(() => existsSync(folder) && readdirSync(folder, { recursive: true }).some((name) => `${name}`.endsWith('.seg')), {
+      timeout: 120_000,
+      interval: 50,
+    })
+    .toBe(true);
+
 /** Resolves when a service has stored what was on its way: its status stays as it is for a second. */
 async function settled(port: number): Promise<void> {
   const status = async (): Promise<string> => {
@@ -200,6 +209,11 @@ describe('a rank that dies', () => {
     };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
     await progressed(progress);
+    const told = async (): Promise<number> => {
+      const { runs } = (await (await fetch(`http://127.0.0.1:${port}/status`)).json()) as LiveMessage;
+      return readFileSync(progress, 'utf8').split('\n').length - (runs[0]?.ranks[0]?.step ?? 0);
+    };
+    await expect.poll(told, { timeout: 120_000, interval: 50 }).toBeLessThan(stepsLostMax / 2);
     rank?.child.kill('SIGKILL');
     expect((await rank?.ended)?.signal).toBe('SIGKILL');
     await settled(port);
@@ -218,6 +232,9 @@ describe('a rank that dies', () => {
     const environment = { RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`, RANKTRACE_RUN: 'alone', RANKTRACE_SPOOL_DIRECTORY: spool };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
     await progressed(progress);
+    await shipped(spool);
+    // The first batch has all steps of the time in which its shipper started.
+    await setTimeout(1000);
     rank?.child.kill('SIGKILL');
     await rank?.ended;
     const done = readFileSync(progress, 'utf8').trim().split('\n').length;
@@ -232,6 +249,7 @@ describe('a rank that dies', () => {
     const environment = { RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'signal' };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
     await progressed(progress);
+    await shipped(out);
     rank?.child.kill(signal);
     expect((await rank?.ended)?.signal).toBe(signal);
     const { ranks } = await reportOf('signal', out);

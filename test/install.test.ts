@@ -22,6 +22,8 @@ const installLines = pageBlocks(readFileSync(join(repository, 'README.md'), 'utf
   .flatMap((line) => line.split(' && '));
 
 const run = (line: string): Promise<string> => printedBy(line, { cwd: job });
+/** A starved shipper may need longer to start than a short job lasts. */
+const recording = { environment: { RANKTRACE_EXIT_DEADLINE_MS: '120000' } };
 const manifestIn = (path: string) => JSON.parse(readFileSync(join(job, path, 'package.json'), 'utf8')) as Record<string, object>;
 const installed = (): string[] =>
   readdirSync(join(job, 'node_modules')).flatMap((name) =>
@@ -63,7 +65,7 @@ describe('the sdk alone', () => {
   });
 
   test('records a training program, which knows nothing of the command', async () => {
-    await run('RANKTRACE_RUN=alone node four-ranks.mjs');
+    await printedBy('RANKTRACE_RUN=alone node four-ranks.mjs', { cwd: job, ...recording });
     const [file = ''] = readdirSync(join(job, 'ranktrace-out/alone'), { recursive: true }).filter((name) => `${name}`.endsWith('.seg'));
     expect(statSync(join(job, 'ranktrace-out/alone', `${file}`)).size).toBeGreaterThan(1000);
   });
@@ -92,7 +94,7 @@ describe('the libraries that record GPUs', () => {
 
   test('are said to be missing, and what makes them, where there is a GPU', async (context) => {
     if (process.platform !== 'linux') return context.skip('they are for Linux alone');
-    const { code, stderr } = await runTyped(`node --input-type=module -e "${program}"`, { cwd: job });
+    const { code, stderr } = await runTyped(`node --input-type=module -e "${program}"`, { cwd: job, ...recording });
     const missing = `a build with a C compiler makes it, and npm run release packs it as @ranktrace/gpu-${process.platform}-${process.arch}`;
     const why = supportedActivities().has('cuda') ? missing : 'no kernels are recorded: this host shows no NVIDIA GPU';
     expect([code, stderr]).toEqual([0, expect.stringContaining(why)]);
@@ -102,7 +104,10 @@ describe('the libraries that record GPUs', () => {
     const file = tarball();
     if (file === undefined) return context.skip('no C compiler built them here');
     await run(`npm i --no-save --prefer-offline --no-audit --no-fund '${join(tarballs, file)}'`);
-    const { code, stderr } = await runTyped(`RANKTRACE_CUPTI_LIBRARY=none.so node --input-type=module -e "${program}"`, { cwd: job });
+    const { code, stderr } = await runTyped(`RANKTRACE_CUPTI_LIBRARY=none.so node --input-type=module -e "${program}"`, {
+      cwd: job,
+      ...recording,
+    });
     // The library itself says what it lacks.
     expect([code, stderr]).toEqual([0, expect.stringContaining('RANKTRACE_CUPTI_LIBRARY cannot be opened')]);
     await run(`npm uninstall --no-save --prefer-offline --no-audit --no-fund @ranktrace/gpu-${process.platform}-${process.arch}`);
@@ -178,7 +183,7 @@ describe('the command beside it', () => {
     'a four-rank job runs on Node %i: one trace, a report of four ranks',
     { timeout: 5 * minute },
     async (major, context) => {
-      const options = { cwd: job, nodeFolder: await folderOf(context, major) };
+      const options = { cwd: job, nodeFolder: await folderOf(context, major), ...recording };
       expect(await printedBy('node --version', options)).toMatch(new RegExp(`^v${major}\\.`));
       const name = `node-${major}`;
       await printedBy(`npx ranktrace run --ranks 4 --name ${name} -- node four-ranks.mjs`, options);

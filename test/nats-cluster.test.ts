@@ -9,8 +9,8 @@ import { connect, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsCluster, startNatsCluster } from './setup/nats-server.ts';
 import { openNetwork } from './setup/network-namespaces.ts';
-import { countable, startRanks } from './setup/rank-programs.ts';
-import { commandPath, repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { countable } from './setup/rank-programs.ts';
+import { commandPath, repository, runCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-nats-cluster-'));
@@ -232,11 +232,16 @@ test('a wrong password, no password and an unknown authority are one clear line'
   }
 
   const rank = { ...server.environment('run.night'), RANKTRACE_EXIT_DEADLINE_MS: '0', RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool') };
-  const [refusedRank] = await startRanks(1, ['test/programs/steps.mjs', '400', '5'], { ...rank, RANKTRACE_NATS_PASS: 'wrong' });
-  const { code, output } = (await refusedRank?.ended) ?? { code: undefined, output: '' };
-  expect(code).toBe(0);
-  expect(output.match(/refused the credentials/g)).toHaveLength(1);
-  expect(output).not.toContain('wrong');
+  const enough = join(directory, 'enough');
+  const refusedRank = startProgram(process.execPath, ['test/programs/steps-until.mjs', enough, '5'], {
+    ...{ cwd: repository, ownGroup: false },
+    env: { ...process.env, RANK: '0', WORLD_SIZE: '1', ...rank, RANKTRACE_NATS_PASS: 'wrong' },
+  });
+  await refusedRank.said('refused the credentials');
+  writeFileSync(enough, '');
+  expect((await refusedRank.ended).code).toBe(0);
+  expect(refusedRank.output().match(/refused the credentials/g)).toHaveLength(1);
+  expect(refusedRank.output()).not.toContain('wrong');
 });
 
 test('a run that is allowed while the server runs is let in, one that is not is kept out', async () => {

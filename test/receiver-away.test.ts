@@ -16,14 +16,15 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Trains two steps with a url where no service listens; gives the rank's output. */
-async function train(environment: Record<string, string>, afterwards = ''): Promise<string> {
+/** Trains two steps with a url where no service listens; gives the rank's output. `before`: code before the profile stops. */
+async function train(environment: Record<string, string>, { before = '', after = '' } = {}): Promise<string> {
   const program = `
     import { profile, recordFunction } from '@ranktrace/sdk';
     const prof = profile().start();
     for (let step = 0; step < 2; step++) { recordFunction('forward', () => {}); prof.step(); }
+    ${before}
     await prof.stop();
-    ${afterwards}`;
+    ${after}`;
   const [rank] = await startRanks(1, ['--input-type=module', '-e', program], {
     RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`,
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
@@ -63,18 +64,22 @@ test('a run with a name says that the next start of the rank brings it, and the 
 });
 
 test('a thread that does not end in time is reported, and the program goes on', async () => {
-  // Reading a pipe that nobody writes holds the thread, as a disk that does not answer, or a host without a free CPU.
+  // Reading a pipe into which nothing is written holds the thread, as a disk that does not answer, or a host without a free CPU.
   const left = join(directory, 'spool', 'stuck', 'rank-0-before');
   mkdirSync(left, { recursive: true, mode: 0o700 });
   const pipe = join(left, 'owner');
   execFileSync('mkfifo', [pipe]);
-  const freed = `
-    console.log('goes on');
-    const { closeSync, openSync, rmSync } = await import('node:fs');
-    const writer = openSync(${JSON.stringify(pipe)}, 'w');
-    rmSync(${JSON.stringify(pipe)});
-    closeSync(writer);`;
-  const output = await train({ RANKTRACE_RUN: 'stuck', RANKTRACE_EXIT_DEADLINE_MS: '100' }, freed);
+  const before = `
+    const { closeSync, constants, openSync, rmSync } = await import('node:fs');
+    const pipe = ${JSON.stringify(pipe)};
+    // A pipe that nobody reads yet cannot be opened so: once it is, the thread is held.
+    let writer;
+    while (writer === undefined) {
+      try { writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK); }
+      catch (error) { if (error.code !== 'ENXIO') throw error; await new Promise((resolve) => setTimeout(resolve, 5)); }
+    }`;
+  const after = `console.log('goes on'); rmSync(pipe); closeSync(writer);`;
+  const output = await train({ RANKTRACE_RUN: 'stuck', RANKTRACE_EXIT_DEADLINE_MS: '100' }, { before, after });
   expect(output).toMatch(
     /^ranktrace rank 0: the recording was cut off: its thread did not end within 100 ms; what is not in ".*" by now is lost/m,
   );

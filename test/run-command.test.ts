@@ -131,7 +131,7 @@ describe('a program that names its run itself', () => {
     // No service answers at its url: batches in its spool are taken, and those of others stay.
     const other = join(spool, 'others-run', 'rank-0-lz1-1');
     mkdirSync(other, { recursive: true });
-    const away = named("'away-own'", `, spoolDirectory: ${JSON.stringify(spool)}, url: 'ws://127.0.0.1:1', exitDeadlineMs: 100`);
+    const away = named("'away-own'", `, spoolDirectory: ${JSON.stringify(spool)}, url: 'ws://127.0.0.1:1', exitDeadlineMs: 5000`);
     const { stdout, stderr, code } = await runCommand(['run', '--json', '--out', join(directory, 'away-own'), ...away]);
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ run: 'away-own', steps: expect.objectContaining({ length: 20 }) });

@@ -336,14 +336,18 @@ test('a killed process whose event loop was blocked shows what it was inside of'
 
 test('threads started before and after the profile have tracks of their own, on the same clock', async () => {
   const { code, stderr } = await run(`
-    const work = "const loop = async () => { for (let i = 0; i < 100; i++) { recordFunction('NAME', () => 1); await sleep(5); } }; await loop();";
-    const early = thread(work.replace('NAME', 'early'));
+    const endOf = (worker) => new Promise((resolve) => worker.on('exit', resolve));
+    const work = "for (let i = 0; GOES_ON; i++) { recordFunction('NAME', () => 1); await sleep(5); }";
+    const untilTold = "let isOver = false; parentPort.once('message', () => { isOver = true; }); ";
+    const early = thread(untilTold + work.replace('NAME', 'early').replace('GOES_ON', '!isOver'));
+    const earlyEnd = endOf(early);
     await sleep(150);
     const prof = profile().start();
-    const late = thread(work.replace('NAME', 'late'));
-    const ended = [early, late].map((worker) => new Promise((resolve) => worker.on('exit', resolve)));
+    const late = thread(work.replace('NAME', 'late').replace('GOES_ON', 'i < 100'));
     recordFunction('main', () => block(100));
-    await Promise.all(ended);
+    await endOf(late);
+    early.postMessage('over');
+    await earlyEnd;
     await prof.stop();
   `);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -529,7 +533,8 @@ test('threads that are terminated are forgotten', async () => {
     await new Promise((resolve) => worker.once('message', resolve));
     await sleep(500);
     await worker.terminate();
-    await sleep(2500);
+    // A starved shipper looks for it late.
+    await sleep(10_000);
     await prof.stop();
   `);
   expect(code).toBe(0);

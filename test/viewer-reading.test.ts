@@ -84,6 +84,8 @@ it('says how much is read, compares the steps that all ranks have reported, and 
   const { asked, answered } = await overviewsOf(tab);
   await record(tab);
   const page = new ViewerPage(tab);
+  // It reads nothing before this test looks.
+  child.kill('SIGSTOP');
   await page.goTo('#/overview?run=night');
   const said = (): Promise<Shown[]> => tab.page.evaluate(() => (window as unknown as { ranktraceSaid: Shown[] }).ranktraceSaid);
   const compared = (all: readonly Shown[]): Shown[] => all.filter(({ reading }) => reading.includes('which all ranks have reported'));

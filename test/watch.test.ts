@@ -78,6 +78,10 @@ test('ships complete files alone, zipped or not, with the steps that they mark, 
   expect(watching.output()).not.toContain('rank0.json": shipped');
   appendFileSync(at('log', 'rank0.json'), first.slice(first.length / 2));
   await watching.said('rank0.json": shipped as rank 0, steps');
+  // What is shipped lies in the spool until the service has it: a command that ends waits for that only so long.
+  const deeper = others.map((_, index) => at('log', 'deeper', `rank${index + 1}.pt.trace.json.gz`));
+  const { counts } = await contentsOf(at('log', 'rank0.json'), ...deeper);
+  await expect.poll(async () => (await contentsOf(at('out', run))).counts).toEqual(counts);
   expect(await end(watching)).toMatchObject({ code: 0 });
   const events = await eventsOf();
 
@@ -96,19 +100,21 @@ test('a kill in the midst of a file: the next start finishes it, and the run is 
     return at('log', `rank${rank}.json`);
   });
   const journal = at('spool', `shipped-files-${run}.jsonl`);
+  const isWhole = () => existsSync(journal) && (readFileSync(journal, 'utf8').match(/"shipped"/g) ?? []).length === 4;
   for (let kills = 0; kills < 3; kills++) {
     const lines = existsSync(journal) ? readFileSync(journal, 'utf8').split('\n').length : 1;
     const watching = await startWatch();
     // The next line of the journal announces a file.
-    while (!existsSync(journal) || readFileSync(journal, 'utf8').split('\n').length <= lines) await wait(1);
+    while (!isWhole() && (!existsSync(journal) || readFileSync(journal, 'utf8').split('\n').length <= lines)) await wait(1);
     watching.child.kill('SIGKILL');
     await watching.ended;
   }
   const last = await startWatch();
-  const isWhole = () => (readFileSync(journal, 'utf8').match(/"shipped"/g) ?? []).length === 4;
   while (!isWhole()) await wait(20);
+  const read = await contentsOf(...paths);
+  await expect.poll(async () => (await contentsOf(at('out', run))).counts).toEqual(read.counts);
   expect(await end(last)).toMatchObject({ code: 0 });
-  const [stored, read] = [await contentsOf(at('out', run)), await contentsOf(...paths)];
+  const stored = await contentsOf(at('out', run));
   expect(stored.steps).toEqual(read.steps);
   expect(stored.counts).toEqual(read.counts);
 });

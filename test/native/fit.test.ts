@@ -30,7 +30,10 @@ const training = (callbacks: string) => `
 `;
 
 async function run(flags: readonly string[], program: string): Promise<void> {
-  const environment = { RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: 'test', RANKTRACE_WITH_STACK: '1', RANKTRACE_WITH_MODULES: '1' };
+  const environment = {
+    ...{ RANKTRACE_DIRECTORY: directory, RANKTRACE_RUN: 'test', RANKTRACE_WITH_STACK: '1', RANKTRACE_WITH_MODULES: '1' },
+    RANKTRACE_EXIT_DEADLINE_MS: '60000',
+  };
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, '--input-type=module', '-e', program], {
     cwd: repository,
     env: { ...process.env, ...environment },

@@ -2,6 +2,8 @@
 //
 //   node busy-steps.mjs sync|await PROGRESS_FILE [HANDLER]      writes a dot per finished step to the file, synchronously
 //
+// RANK in the file's name is the rank's number.
+//
 // HANDLER, of SIGINT and SIGTERM: `exit` ends the process with code 3; `ignore` does nothing; `once` handles the first one and lets the next end the
 // process; `raise` removes itself and sends the signal again, as clean-up libraries do.
 
@@ -10,7 +12,7 @@ import { setTimeout } from 'node:timers/promises';
 import { profile, recordFunction } from '@ranktrace/sdk';
 
 const [loop, progressFile, handler] = process.argv.slice(2);
-const progress = openSync(progressFile, 'w');
+const progress = openSync(progressFile.replace('RANK', process.env.RANK ?? ''), 'w');
 const word = new Int32Array(new SharedArrayBuffer(4));
 
 const handlers = {

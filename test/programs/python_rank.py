@@ -31,8 +31,13 @@ with ranktrace.profile(**json.loads(os.environ.get("PROFILE", "{}"))) as prof:
                 time.sleep(0.005)
             wait(number, "in forward")
             if number == kill_at:
-                # Long enough for the span to be announced.
-                time.sleep(1)
+                # Until the span is announced: by the second flush from now, as the first may have begun before it.
+                flushes = 0
+                while flushes < 2:
+                    before = prof._sender._flushed_ns
+                    while prof._sender._flushed_ns == before:
+                        time.sleep(0.01)
+                    flushes += 1
                 os.kill(os.getpid(), signal.SIGKILL)
         with ranktrace.collective("all_reduce", bytes=4096):
             time.sleep(0.001)

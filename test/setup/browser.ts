@@ -80,6 +80,8 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
   const problems: string[] = [];
   const { host } = new URL(url);
   page.on('console', (message) => {
+    // The page connects again by itself.
+    if (/WebSocket.*ERR_NETWORK_CHANGED/.test(message.text())) return;
     if (message.type() === 'error' || message.type() === 'warning') problems.push(`${message.type()}: ${message.text()}`);
   });
   page.on('pageerror', (error) => problems.push(`thrown: ${error.stack ?? error.message}`));
@@ -92,7 +94,7 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
     if (to.host !== host && to.protocol !== 'data:' && to.protocol !== 'blob:') problems.push(`request: ${request.url()}`);
   });
   const tools = await context.newCDPSession(page);
-  await goTo(page, url);
+  await goTo(page, url, problems);
   const picture = async (name: string): Promise<void> => {
     if (process.env.UPDATE_SCREENSHOTS !== '1') return;
     const folder = join(repository, 'docs/images');
@@ -103,11 +105,12 @@ async function openTab(browser: Browser, url: string, options: TabOptions): Prom
 }
 
 /** Opens the page again where a test beside this one has added a network device, or removed one: Chromium then ends what it loads. */
-async function goTo(page: Page, url: string): Promise<void> {
+async function goTo(page: Page, url: string, problems: string[]): Promise<void> {
   for (let left = 5; ; left--) {
     try {
       await page.goto(url, { waitUntil: 'domcontentloaded' });
-      return;
+      if (left === 0 || !problems.some((problem) => problem.includes('ERR_NETWORK_CHANGED'))) return;
+      problems.length = 0;
     } catch (error) {
       if (left === 0 || !(error as Error).message.includes('ERR_NETWORK_CHANGED')) throw error;
     }

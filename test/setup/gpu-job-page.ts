@@ -358,8 +358,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await keyboard.down('w');
     await page.tab.page.waitForTimeout(300);
     await keyboard.up('w');
-    await page.tab.page.waitForTimeout(600);
-    const address = page.tab.page.url();
+    // By the page's own clock: it writes its address a while after it has moved.
+    const address = await page.tab.page.evaluate(() => new Promise<string>((told) => setTimeout(() => told(location.href), 600)));
     expect(address).toMatch(/#\/timeline\?.*from=.*until=.*sel=/);
     await using other = await open(address);
     await other.settled();

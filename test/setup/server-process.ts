@@ -94,13 +94,16 @@ export class ServerProcess implements AsyncDisposable {
 
 const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null;
 
+let nextPort = Math.floor(Math.random() * 1000);
+
 /**
  * A port of 127.0.0.1 without a listener, below those that systems give to outgoing connections and to listeners without a port of their own (from 32768
- * on Linux): so none of them takes it before, or between, the uses of a test.
+ * on Linux): so none of them takes it before, or between, the uses of a test. Nor does a test beside this one: each worker has a range
+ * of its own, and takes no port twice.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const port = 20_000 + 1000 * (Number(process.env.VITEST_POOL_ID ?? 0) % 10) + (nextPort++ % 1000);
     const probe = createServer().listen(port, '127.0.0.1');
     const isFree = await once(probe, 'listening').then(
       () => true,

@@ -5,7 +5,7 @@ import { makeAlert, resolved } from '../testing/make-alert.ts';
 import type { SendResult } from './alert-output.ts';
 import { OutputQueue } from './output-queue.ts';
 
-const settings = { name: 'a', perMinute: 60_000, retryForMs: 1000, holdMs: 0, retryMs: 0.1, closeMs: 2000 };
+const settings = { name: 'a', perMinute: 60_000, retryForMs: 1000, holdMs: 0, retryMs: 0.1, closeMs: 600_000 };
 
 /** An event of one of five incidents, and the receiver's answer to the next try. */
 const event = fc.record({

@@ -80,6 +80,7 @@ test.each(['killed', 'ended'])(
       await using first = await start(before, [webhook]);
       for (const rank of [0, 1]) expect(first.ingest(makeBatch({ rank, worldSize: 2 })).result).toBe('stored');
       await waitUntil('the webhook refuses the alert', () => receiver.requests.length > 0);
+      await waitUntil('both ranks are in it', () => openAlerts(first).join() === 'rank_stopped of 0,1');
       if (how === 'killed') cpSync(before, after, { recursive: true });
     }
     if (how === 'ended') cpSync(before, after, { recursive: true });

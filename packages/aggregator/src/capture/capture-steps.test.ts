@@ -45,7 +45,7 @@ class Rank {
 async function withRanks(
   heard: (message: ControlMessage, ranks: readonly [Rank, Rank]) => void,
   use: (captures: StepCaptures, ranks: readonly [Rank, Rank], directory: string) => Promise<void>,
-  silenceMsMax = 1500,
+  silenceMsMax = 60_000,
 ): Promise<void> {
   using directory = temporaryDirectory();
   const pipeline = createPipeline({ out: directory.path, onNotice: () => undefined });
@@ -104,6 +104,7 @@ test('a rank that ends meanwhile, and one that is silent, are dead', () =>
     async (captures) => {
       await expect(captures.capture('demo', { fromStep: 1000, steps: 3 })).rejects.toMatchObject({ code: 'nothing_captured' });
     },
+    1500,
   ));
 
 test.each([
@@ -123,6 +124,7 @@ test.each([
       const found = sink.analysis.findings.filter(({ kind }) => kind === 'rank_lost');
       expect(found.flatMap(({ ranks }) => ranks)).toEqual(lost);
     },
+    isSilent ? 8000 : undefined,
   ),
 );
 

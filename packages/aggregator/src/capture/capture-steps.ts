@@ -278,13 +278,14 @@ export class StepCaptures {
     }
   }
 
-  /** Resolves when no batch of the run came for a moment: the last requested data has arrived. */
+  /** Resolves when every rank that lives was heard, and then no batch of the run came for a moment: the last requested data has arrived. */
   async #quiet(run: string, signal: AbortSignal): Promise<void> {
-    const end = performance.now() + limits.flushWaitMsMax;
+    const { live } = this.#parts;
     const begin = performance.now();
-    while (performance.now() < end && performance.now() - Math.max(begin, this.#parts.live.lastBatchAt(run)) < limits.flushQuietMs) {
-      await pause(signal);
-    }
+    const isHeard = ({ ended, heardAt }: RankProgress): boolean => ended || heardAt >= begin || begin - heardAt > this.#silenceMsMax;
+    const isQuiet = (): boolean =>
+      live.progress(run).every(isHeard) && performance.now() - Math.max(begin, live.lastBatchAt(run)) >= limits.flushQuietMs;
+    while (performance.now() - begin < limits.flushWaitMsMax && !isQuiet()) await pause(signal);
   }
 
   /** `answers`: of recorders beside ranks. `called`: the steps that name the file. Default: all. */

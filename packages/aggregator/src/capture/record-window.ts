@@ -4,8 +4,8 @@
 //   each second again, to hear how far each rank is          `read`, with `ends`   `cuts`          `shipped`
 //
 // The begin lies `captureWindowLeadMs` ahead, for Kineto asks for work every 5 s. A rank that has no part answers `missed` with the reason; one that
-// says nothing for `captureSilenceMsMax` is dead (`captureAllSilentMsMax` where nobody is heard, as while a broker restarts); and all of it ends
-// `captureGatherMsMax` after the window.
+// says nothing for `captureSilenceMsMax` is dead (`captureAllSilentMsMax` where nobody is heard, as while a broker restarts, after which each rank has
+// that time again); and all of it ends `captureGatherMsMax` after the window.
 //
 // Collectives without a number of their own (gloo's) are counted. Files of windows end at any moment, so the ranks count from a moment between two
 // collectives, the cut. The first rank with such a group gives its last ends, and the cut is the middle of their widest gap: all ranks leave a collective
@@ -49,11 +49,16 @@ export async function recordWindow(
   const cuts = new Map<string, number>();
   const ranks = (): RankProgress[] => live.progress(run).filter(takesWindows);
   const answerOf = ({ windows }: RankProgress): RankWindow | undefined => windows.findLast((answer) => answer.id === id);
+  /** The last time that nobody was heard, ms: ranks are back one after the other. */
+  let silentAt = Number.NEGATIVE_INFINITY;
   for (let askedAt = Number.NEGATIVE_INFINITY; ; ) {
     const now = performance.now();
     // Where nobody is heard the way is down, not a rank.
-    const heard = now - live.lastBatchAt(run) > silenceMsMax ? now - limits.captureAllSilentMsMax + silenceMsMax : now;
-    const waiting = ranks().filter((rank) => !isOver(answerOf(rank)) && !rank.ended && heard - heardOf(rank) <= silenceMsMax);
+    const isSilent = now - live.lastBatchAt(run) > silenceMsMax;
+    const isHeard = (rank: RankProgress): boolean =>
+      isSilent ? now - heardOf(rank) <= limits.captureAllSilentMsMax : now - Math.max(heardOf(rank), silentAt) <= silenceMsMax;
+    const waiting = ranks().filter((rank) => !isOver(answerOf(rank)) && !rank.ended && isHeard(rank));
+    if (isSilent) silentAt = now;
     if (waiting.length === 0 || now > endsAt) break;
     const known = cuts.size;
     for (const rank of ranks()) addCuts(cuts, answerOf(rank));

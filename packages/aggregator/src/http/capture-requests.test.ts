@@ -92,8 +92,13 @@ test('who goes away gives the capture up', async () => {
   const given = new Promise<void>((resolve) => {
     gaveUp = resolve;
   });
+  let begin: (() => void) | undefined;
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
   const capture: CaptureSteps = (_run, _steps, signal) =>
     new Promise((_resolve, reject) => {
+      begin?.();
       signal?.addEventListener('abort', () => {
         gaveUp?.();
         reject(signal.reason as Error);
@@ -103,7 +108,7 @@ test('who goes away gives the capture up', async () => {
   const service = await HttpService.listen({ listen: {}, capture: captureRequests(live, capture), onNotice: () => undefined });
   const sent = request(`${service.address}/v1/capture`, { method: 'POST', agent: false }).on('error', () => undefined);
   sent.end('{"steps":1,"run":"demo"}');
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await begun;
   sent.destroy();
   await given;
   await service.close();

@@ -65,9 +65,10 @@ test('takes batches, answers pings, publishes control messages', async () => {
   await rank.jetstream().publish(batchSubject('demo', 0), Buffer.from('garbage'));
   await waitUntil('all are stored', () => stored(aggregator) === 20);
   await waitUntil('the garbage is counted', () => aggregator.status().quarantined === 1);
-  const answer = await rank.request(clockSubject('demo'), '{"type":"clock_ping","id":3}');
+  const answer = await rank.request(clockSubject('demo'), '{"type":"clock_ping","id":3}', { timeout: 60_000 });
   expect(decodeMessage(controlMessageSchema, answer.string())).toMatchObject({ type: 'clock_pong', id: 3 });
   await aggregator.flushRanks();
+  await waitUntil('the flush is heard', () => control.length > 0);
   expect(control).toEqual(['{"type":"flush"}']);
   const manager = await rank.jetstreamManager();
   const [consumer] = await manager.consumers.list('RANKTRACE').next();
@@ -262,7 +263,7 @@ test('the answer to a ping goes to no subject of another run, of an aggregator o
   rank.subscribe('>', { callback: (_error, { subject }) => [own, ...foreign].includes(subject) && heard.push(subject) });
   for (const reply of foreign) rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":1}', { reply });
   rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":2}', { reply: own });
-  await rank.request(clockSubject('runA'), '{"type":"clock_ping","id":3}');
+  await rank.request(clockSubject('runA'), '{"type":"clock_ping","id":3}', { timeout: 60_000 });
   expect(heard).toEqual([own]);
   await rank.close();
 });

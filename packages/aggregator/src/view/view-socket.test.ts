@@ -351,7 +351,7 @@ test('what takes long reports how far it is, and gives others their turn', () =>
     await using other = await ViewPage.connect(address);
     await page.ask({ type: 'open', run: 'demo' });
     await other.ask({ type: 'open', run: 'demo' });
-    const ids = Array.from({ length: 16 }, () => page.send({ type: 'area', run: 'demo', from: 500, until: 499e6, tracks: [] }));
+    const ids = Array.from({ length: 32 }, () => page.send({ type: 'area', run: 'demo', from: 500, until: 499e6, tracks: [] }));
     expect(await other.ask({ type: 'search', run: 'demo', text: 'odd' })).toMatchObject({ leftOut: 0 });
     expect(ids.some((id) => page.answerTo(id) === undefined)).toBe(true);
     await waitUntil('all are answered', () => ids.every((id) => page.answerTo(id) !== undefined));

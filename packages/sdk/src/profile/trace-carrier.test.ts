@@ -14,7 +14,8 @@ let prof: Profile;
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'ranktrace-carrier-'));
-  prof = profile({ run: 'test', rank: 0, worldSize: 1, directory, sampleIntervalMs: 0 });
+  // A starved shipper may need long for its last batch.
+  prof = profile({ run: 'test', rank: 0, worldSize: 1, directory, sampleIntervalMs: 0, exitDeadlineMs: 120_000 });
 });
 afterEach(async () => {
   await prof.stop();

@@ -8,17 +8,17 @@ const intervalMs = 100;
 test('reports how long the event loop was held up, whenever that began, and an idle one as idle', async () => {
   const reports: { name: string; value: number; unit: string }[] = [];
   const stop = watchEventLoop((name, value, unit) => reports.push({ name, value, unit }), intervalMs);
-  await sleep(350);
+  // On a busy machine, until the loop was idle for once.
+  while (reports.length < 4 || Math.min(...reports.map(({ value }) => value)) >= 20) await sleep(10);
   const idle = reports.splice(0);
-  expect(idle.length).toBeGreaterThanOrEqual(4);
   expect(new Set(idle.map(({ name, unit }) => `${name} ${unit}`))).toEqual(
     new Set(['event loop delay max ms', 'event loop delay mean ms']),
   );
   expect(Math.min(...idle.map(({ value }) => value))).toBeGreaterThanOrEqual(0);
-  expect(Math.min(...idle.map(({ value }) => value))).toBeLessThan(20);
 
   // The later it begins after a report, the sooner the next report is due: it may then be the first thing that the loop does.
   for (const beginsMs of [0, 50, 80, 85, 90, 92, 94, 96, 98]) {
+    const sinceMs = performance.now();
     while (reports.length === 0) await sleep(1);
     await sleep(beginsMs);
     reports.length = 0;
@@ -26,7 +26,7 @@ test('reports how long the event loop was held up, whenever that began, and an i
     await sleep(2 * intervalMs);
     const longest = Math.max(...reports.filter(({ name }) => name === 'event loop delay max').map(({ value }) => value));
     expect(longest, `begun ${beginsMs} ms after a report`).toBeGreaterThan(200);
-    expect(longest).toBeLessThan(2000);
+    expect(longest).toBeLessThanOrEqual(performance.now() - sinceMs + intervalMs);
   }
 
   stop();

@@ -26,7 +26,8 @@ import {
   type ToShipper,
 } from '../record/session.ts';
 
-const graceMs = 250;
+/** The worker gives up first: on a host without a free CPU it needs a while to say what it leaves behind. */
+const lateMs = (deadlineMs: number): number => deadlineMs + Math.max(250, deadlineMs / 4);
 const resultsPollMs = 100;
 
 export class ShipperLink {
@@ -104,7 +105,7 @@ export class ShipperLink {
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<'late'>((resolve) => {
       const late = guarded('stopping', () => resolve('late'));
-      timer = setTimeout(late, deadlineMs + graceMs);
+      timer = setTimeout(late, lateMs(deadlineMs));
     });
     const end = await Promise.race([this.#ended, deadline]);
     clearTimeout(timer);
@@ -144,7 +145,7 @@ export class ShipperLink {
   }
 
   #wait(deadlineMs: number): void {
-    const end = performance.now() + deadlineMs + graceMs;
+    const end = performance.now() + lateMs(deadlineMs);
     for (;;) {
       const state = Atomics.load(this.#control, 0);
       const left = end - performance.now();

@@ -20,6 +20,7 @@ import {
 } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { freePort } from '../../../../test/setup/server-process.ts';
 import { type ProfileOptions, resolveOptions } from '../model/options.ts';
 import { openShipper, type Shipper } from '../ship/shipper.ts';
 import { Spool } from '../ship/spool.ts';
@@ -68,7 +69,8 @@ class Peer implements AsyncDisposable {
       if (this.status !== 101) socket.end(`HTTP/1.1 ${this.status} No\r\n\r\n`);
       else server.handleUpgrade(request, socket, head, (client) => this.#serve(client));
     });
-    http.listen(this.port, '127.0.0.1');
+    // None that a listener without a port of its own may get before it listens again.
+    http.listen(this.port === 0 ? await freePort() : this.port, '127.0.0.1');
     await once(http, 'listening');
     this.port = (http.address() as AddressInfo).port;
     this.#http = http;
