@@ -20,10 +20,10 @@ const environment = {
 
 beforeAll(() => {
   mkdirSync(join(directory, 'bin'));
-  // A line that is longer than a pipe holds (64 KiB) has left it once the rows before it are read; readers skip it, and the program goes on until then.
+  // A line that is longer than a pipe or socket holds has left it once the rows before it are read; readers skip it, and the program goes on until then.
   const script = `#!/bin/sh
 row() { echo "$1, GPU-0000000$1-0000-0000-0000-000000000000, NVIDIA H100 80GB HBM3, 83, 41, 79000, 81559, 1980, 2619, 650.1, 61, 5, 16"; }
-told() { head -c 131072 /dev/zero | tr '\\0' x; echo; : > "$TOLD-$RANK"; }
+told() { head -c 4194304 /dev/zero | tr '\\0' x; echo; : > "$TOLD-$RANK"; }
 case "$*" in
   --query-gpu=index,name*) printf '0, NVIDIA H100 80GB HBM3\\n1, NVIDIA H100 80GB HBM3\\n';;
   *-lms*-i*) for last; do :; done; row "$last"; row "$last"; told; while :; do row "$last"; sleep 0.1; done;;
