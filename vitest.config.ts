@@ -109,13 +109,13 @@ export default defineConfig({
           exclude: [...ownProcess, ...jobs, ...services],
           // No module here has state of its own, so files share what they import: a fifth of the CPU time.
           isolate: false,
-          testTimeout: 2 * minute,
-          hookTimeout: 2 * minute,
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
         },
       },
       {
         ...sources,
-        test: { ...computing, name: 'jobs', include: jobs, isolate: false, testTimeout: 2 * minute, hookTimeout: 2 * minute },
+        test: { ...computing, name: 'jobs', include: jobs, isolate: false, testTimeout: 5 * minute, hookTimeout: 5 * minute },
       },
       {
         ...sources,
@@ -123,8 +123,8 @@ export default defineConfig({
           ...computing,
           name: 'sdk',
           include: ownProcess,
-          testTimeout: 2 * minute,
-          hookTimeout: 2 * minute,
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
         },
       },
       {
@@ -134,8 +134,8 @@ export default defineConfig({
           name: 'repository',
           include: ['test/repository/**/*.test.ts'],
           isolate: false,
-          testTimeout: 2 * minute,
-          hookTimeout: 2 * minute,
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
         },
       },
       {
@@ -146,8 +146,8 @@ export default defineConfig({
           include: services,
           isolate: false,
           env: patientRanks,
-          testTimeout: 2 * minute,
-          hookTimeout: 2 * minute,
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
         },
       },
       {

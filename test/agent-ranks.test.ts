@@ -47,6 +47,22 @@ test('a launcher that nobody knows is a rank until its ranks come', async () => 
   await agent.said(`rank 1 of run "${job.run}" is gone`);
 });
 
+test('a shell is the rank, not the command that it runs, also where that has a lower number', async (context) => {
+  await using job = await AgentJob.start();
+  // As where the system's numbers have come to their end, and start again.
+  const shell = job.rank(1, 2, ['sh', '-c', 'echo 300 > /proc/sys/kernel/ns_last_pid; sleep 600 & echo "started $!"; wait']);
+  await shell.said('started');
+  const child = Number(/started (\d+)/.exec(shell.output())?.[1]);
+  if (child > (shell.child.pid ?? 0)) {
+    Object.assign(context.task.meta, { impossibleHere: 'this user may not choose the number of the next process' });
+    return context.skip();
+  }
+  const agent = await job.agent(job.address, 'socket', '0-3');
+  await agent.said('rank 1 of 2 of run');
+  process.kill(child);
+  expect(agent.output()).toContain(`rank 1 of 2 of run "${job.run}": process ${shell.child.pid},`);
+});
+
 test("a second process in a rank's place is left alone", async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-3');

@@ -160,7 +160,7 @@ it('a live job whose phases have names that do not show what ranks do in them: t
   const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory]);
   await service.said('listening on http');
   const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
-  const ranks = await startRanks(3, ['test/programs/role-rank.mjs', '700', `${fault.rank}`, '300', '40'], {
+  const ranks = await startRanks(3, ['test/programs/role-rank.mjs', '550', `${fault.rank}`, '300', '120'], {
     RANKTRACE_URL: address.replace('http', 'ws'),
     RANKTRACE_RUN: run,
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
@@ -178,7 +178,7 @@ it('a live job whose phases have names that do not show what ranks do in them: t
   expect(lowerMedian([...excess.values()])).toBeLessThan(0.005);
   expect(excess.get(fault.rank)).toBeGreaterThan(0.03);
   const alerts = JSON.parse((await runLine(['alerts', '--url', address, '--json'])).stdout) as { alerts?: Alert[] } | Alert[];
-  // On a busy machine steps change for other reasons, too.
+  // On a busy machine steps change for other reasons, too, but none explains this much.
   expect(causesOf(Array.isArray(alerts) ? alerts : (alerts.alerts ?? []))).toContainEqual([[fault.rank], fault.phase]);
   service.child.kill('SIGINT');
   await service.ended;

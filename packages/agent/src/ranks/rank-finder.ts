@@ -67,17 +67,21 @@ export class RankFinder {
     this.checkLives();
     const present = new Set(processes());
     for (const pid of this.#looks.keys()) if (!present.has(pid)) this.#looks.delete(pid);
-    for (const pid of present) {
+    const lives = [...present].flatMap((pid) => {
       const looks = this.#looks.get(pid) ?? 0;
-      if (looks >= limits.processLooksMax || this.#isKnown(pid)) continue;
+      if (looks >= limits.processLooksMax || this.#isKnown(pid)) return [];
       this.#looks.set(pid, looks + 1);
-      const place = this.#placeOf(pid);
-      const life = place && processLife(pid);
-      if (place === undefined || life === undefined) continue;
+      return processLife(pid) ?? [];
+    });
+    // Not by number: once numbers start again from the lowest, a process that a shell runs for a moment has a lower one than the shell, which is the rank.
+    lives.sort((a, b) => a.start - b.start);
+    for (const life of lives) {
+      const place = this.#placeOf(life.pid);
+      if (place === undefined) continue;
       const known = this.#ranks.get(keyOf(place));
-      if (known === undefined) this.#add(place, life, pid);
+      if (known === undefined) this.#add(place, life, life.pid);
       // The shell around a rank may be found after it.
-      else if (known.askedAt === undefined && descends(known.life.pid, pid)) known.life = life;
+      else if (known.askedAt === undefined && descends(known.life.pid, life.pid)) known.life = life;
     }
     this.#sayWhoIsSilent();
   }

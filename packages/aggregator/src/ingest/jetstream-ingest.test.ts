@@ -115,7 +115,7 @@ test('nothing is lost or doubled over kill -9 of the server and restarts of the 
   }
 });
 
-test('goes on by itself when the server comes back', { timeout: 60_000 }, async () => {
+test('goes on by itself when the server comes back', async () => {
   await using server = await startNatsServer();
   using directory = temporaryDirectory();
   const notices: string[] = [];
@@ -153,7 +153,7 @@ test('what was on its way to an aggregator that died comes at once, not after th
   await rank.close();
 });
 
-test('publishes text for whoever listens, and says when the server is out of reach', { timeout: 60_000 }, async () => {
+test('publishes text for whoever listens, and says when the server is out of reach', async () => {
   await using server = await startNatsServer();
   const ingest = await JetStreamIngest.start({
     nats: { servers: [server.url] },

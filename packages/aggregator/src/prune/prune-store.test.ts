@@ -280,7 +280,7 @@ test.each<[string, Retention, boolean]>([
   expect(isLeft()).toEqual([false, keepsNew]);
 });
 
-test('a run that another process writes is left alone and named', { timeout: 60_000 }, async () => {
+test('a run that another process writes is left alone and named', async () => {
   using directory = temporaryDirectory();
   const program = await bundle('append-forever', directory.path);
   const out = `${directory.path}/out`;

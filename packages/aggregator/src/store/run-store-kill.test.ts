@@ -46,7 +46,7 @@ test('a writer killed 20 times with -9 loses nothing it acknowledged and doubles
   }
 });
 
-test('a run can be read while another process writes it', { timeout: 60_000 }, async () => {
+test('a run can be read while another process writes it', async () => {
   using directory = temporaryDirectory();
   const program = await bundle('append-forever', directory.path);
   const out = `${directory.path}/out`;

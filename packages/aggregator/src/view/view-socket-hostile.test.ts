@@ -93,7 +93,7 @@ test('any request is answered once, and by nothing that went wrong in here (seed
   } finally {
     await service.close();
   }
-}, 60_000);
+});
 
 test('any text closes the connection or is answered, and others go on (seed 20261)', async () => {
   const service = await HttpService.listen({ listen: {}, view: new ExampleRuns('demo'), onNotice: () => undefined });
@@ -116,4 +116,4 @@ test('any text closes the connection or is answered, and others go on (seed 2026
   } finally {
     await service.close();
   }
-}, 60_000);
+});

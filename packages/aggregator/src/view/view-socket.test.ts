@@ -113,7 +113,7 @@ test('a page that does not read costs a bound, and has the last state when it re
     await waitUntil('it has all', () => page.namesOf('demo').length === names.length);
     expect(page.namesOf('demo')).toEqual(names);
   });
-}, 60_000);
+});
 
 test('refuses what is not valid, by its number where it has one', () =>
   withRuns(new ExampleRuns('demo'), async (address) => {
