@@ -53,10 +53,9 @@ it('a window says that it is prepared, then how much has come; cancelled, it lea
   const files: string[] = [];
   tab.on('download', (file) => files.push(file.suggestedFilename()));
   // So slow that a starved browser sees each state; `lineOf(page, -1)` ends it.
-  await lineOf(page, 500);
+  await lineOf(page, 12_000);
   await linkIn(page, '.json').click();
   await tab.getByText('preparing .json …').waitFor();
-  await lineOf(page, 3000);
   await tab.getByRole('progressbar', { name: 'Download of .json' }).waitFor();
   await expect.poll(() => tab.locator('.download-bytes').textContent()).toMatch(/^[\d.]+\s[KM]i?B$/);
   expect(await violationsOn(tab)).toEqual([]);
