@@ -224,6 +224,16 @@ it.each([8, 10, 12, 14, 16, 18, 20, 30])('the rank that is slow in the last %i o
   expect(findings[0]?.costMsPerStep).toBeCloseTo((37 * count) / 199, 0);
 });
 
+it.each([6, 8, 10, 12, 14])('so is one that is slow in %i of the first steps, which are most of those before the fault ends', (count) => {
+  const { verdict, findings } = blameOf({
+    ...{ ranks: 4, stepMs: 100, steps: 200, seed: 7 + count },
+    stragglers: [{ rank: 1, phase: 'backward', ms: 20, step: 2, lastStep: count + 1 }],
+  });
+  expect({ verdict, findings }).toMatchObject({ verdict: 'straggler', findings: [{ kind: 'straggler', ranks: [1], phase: 'backward' }] });
+  // Where it is slow in almost all steps of a window, it counts as slow in each.
+  expect(Math.abs((findings[0]?.affectedSteps ?? 0) - count)).toBeLessThanOrEqual(2);
+});
+
 it('says of a short run what its steps say', () => {
   const { verdict, findings, steps } = blameOf({ steps: 24, stragglers: [{ rank: 2, phase: 'backward', ms: 8 }] });
   expect(verdict).toBe('straggler');

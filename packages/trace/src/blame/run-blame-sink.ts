@@ -330,15 +330,12 @@ export class RunBlameSink implements TraceSink {
     if (reported === undefined) this.#addLong(first, window.long ?? [], window.ranks, step * count);
     for (const [key, finding] of keyed(findings)) {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding)) continue;
-      const known = reported?.get(key);
-      if (known !== undefined) {
-        // Its cost was counted with the last steps.
-        known.isVerdict = true;
-        continue;
-      }
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
-      this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
+      const known = reported?.get(key);
+      // The cost of what the last steps show was counted with them.
+      if (known !== undefined) known.isVerdict = true;
+      else this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
     }
   }
 

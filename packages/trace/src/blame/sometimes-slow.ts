@@ -91,10 +91,25 @@ function spreadOf(more: readonly Float64Array[]): number {
  */
 function limitOf(more: Float64Array, least: number): number {
   const sorted = more.slice().sort();
-  const usual = medianOfSorted(sorted.subarray(0, Math.max(1, sorted.length >> 1)));
+  let usual = medianOfSorted(sorted.subarray(0, Math.max(1, sorted.length >> 1)));
+  if (!((sorted.at(-1) as number) > usual + least)) {
+    // Where more than half of its steps are affected, those below the widest gap are without the fault.
+    const above = widestGapIn(sorted);
+    if ((sorted[above] as number) - (sorted[above - 1] as number) > least) usual = medianOfSorted(sorted.subarray(0, above));
+  }
   const longer = sorted.filter((value) => value > usual + least);
   const level = medianOfSorted(longer.subarray(longer.length >> 1)) - usual;
   return usual + Math.max(least, levelShareMin * level);
+}
+
+/** Index of the first value above the widest gap; 0 of fewer than two values. */
+function widestGapIn(sorted: Float64Array): number {
+  let [widest, above] = [0, 0];
+  for (let at = 1; at < sorted.length; at++) {
+    const gap = (sorted[at] as number) - (sorted[at - 1] as number);
+    if (gap > widest) [widest, above] = [gap, at];
+  }
+  return above;
 }
 
 interface Pattern {
