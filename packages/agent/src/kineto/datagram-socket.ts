@@ -155,6 +155,7 @@ export class DatagramSocket {
   async #read(take: (datagram: Datagram) => void): Promise<void> {
     const waited = Buffer.alloc(8);
     waited.writeInt32LE(this.#descriptor, 0);
+    let [taken, since] = [0, performance.now()];
     while (!this.#closed) {
       waited.writeInt32LE(linux.POLLIN, 4);
       const ready = await new Promise<number>((resolve) => {
@@ -164,7 +165,8 @@ export class DatagramSocket {
       // A signal interrupts the wait.
       if (ready < 0) await wait(limits.turnPauseMs);
       if (ready <= 0) continue;
-      let taken = 0;
+      // A sender on another core may find the queue empty after each datagram: many short turns are one.
+      if (performance.now() - since >= limits.turnPauseMs) [taken, since] = [0, performance.now()];
       for (; taken < limits.datagramsPerTurn && !this.#closed; taken++) {
         const datagram = this.#receive();
         if (datagram === undefined) break;
