@@ -134,7 +134,7 @@ it('a service that is killed under an open page: the page says so, comes back by
   await page.tab.page.keyboard.press('Enter');
   await until('the step is shown', async () => {
     const length = Number(window().get('until')) - Number(window().get('from'));
-    // Of a run of seconds.
+    // One step on a starved machine, and not the whole run, which takes longer.
     return length > 10e6 && length < 3e9;
   });
   await page.search('step 600');

@@ -78,7 +78,7 @@ test('ships complete files alone, zipped or not, with the steps that they mark, 
   expect(watching.output()).not.toContain('rank0.json": shipped');
   appendFileSync(at('log', 'rank0.json'), first.slice(first.length / 2));
   await watching.said('rank0.json": shipped as rank 0, steps');
-  // What is shipped lies in the spool until the service has it: a command that ends waits for that only so long.
+  // Shipped batches lie in the spool until the service has them, and a command that ends waits for that only so long.
   const deeper = others.map((_, index) => at('log', 'deeper', `rank${index + 1}.pt.trace.json.gz`));
   const { counts } = await contentsOf(at('log', 'rank0.json'), ...deeper);
   await expect.poll(async () => (await contentsOf(at('out', run))).counts).toEqual(counts);

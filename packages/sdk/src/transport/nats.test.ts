@@ -336,7 +336,7 @@ test('a stream that is deleted under way is created again', async () => {
   await connection.close();
   const after = shipAll(shipper, 3, 6);
   expect(await shipper.drained(patience)).toBe(true);
-  // What was acknowledged just before is sent again only where that was noticed at once.
+  // Batches acknowledged just before the deletion are sent again only where it was noticed at once.
   expect((await readStream(server.url)).slice(-after.length)).toEqual(after);
   expect(notices[0]).toMatch(/no JetStream stream takes the batches/);
 });

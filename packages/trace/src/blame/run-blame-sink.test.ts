@@ -212,7 +212,7 @@ describe('on a busy host', () => {
 });
 
 it.each([8, 10, 12, 14, 16, 18, 20, 30])('the rank that is slow in the last %i of 200 steps is the verdict', (count) => {
-  // Of few steps it takes much, of all of them little: both are said.
+  // It takes much of a window's steps, and little of all of them.
   const first = 200 - count;
   const { verdict, verdictSteps, findings } = blameOf({
     ...{ ranks: 8, stepMs: 200, steps: 200, seed: count },
