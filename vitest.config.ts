@@ -47,6 +47,7 @@ const jobs = [
 const services = [
   'packages/agent/src/kineto/kineto-daemon.test.ts',
   'packages/aggregator/src/http/certificate.test.ts',
+  'packages/aggregator/src/capture/capture-steps.test.ts',
   'packages/aggregator/src/ingest/{jetstream-ingest,stream-upkeep,web-socket-ingest}.test.ts',
   'packages/aggregator/src/store/{write-trace,run-store,run-store-kill}.test.ts',
   'packages/aggregator/src/alert/{alert-cause,alert-delivery,alert-service,unfinished-runs}.test.ts',

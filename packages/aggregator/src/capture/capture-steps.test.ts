@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Captured, type ControlMessage, capturedKey, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
-import { analysisSink } from '@ranktrace/trace';
+import { analysisSink, type TraceSink } from '@ranktrace/trace';
 import { readPerfetto } from '@ranktrace/trace/perfetto';
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -127,6 +127,31 @@ test.each([
     isSilent ? 8000 : undefined,
   ),
 );
+
+test('of ranks that are stuck, one that answers late is waited for', () =>
+  withRanks(
+    (message, [one, other]) => {
+      if (message.type !== 'pull') return;
+      one.step();
+      setTimeout(() => other.step(), 1000);
+    },
+    async (captures, ranks) => {
+      for (let step = 0; step < 12; step++) for (const rank of ranks) rank.step();
+      const steps = new Map([0, 1].map((rank) => [rank, [] as number[]]));
+      const { path } = await captures.capture('demo', { fromStep: 12, steps: 5 });
+      const sink: TraceSink = {
+        begin: () => undefined,
+        lane: () => undefined,
+        event: (event) => event.kind === 'step' && steps.get(event.lane.process.rank)?.push(event.step),
+        end: () => undefined,
+      };
+      for (const _ of readPerfetto(() => [readFileSync(path)]).events(sink));
+      expect([...steps]).toEqual([
+        [0, [12, 13]],
+        [1, [12, 13]],
+      ]);
+    },
+  ));
 
 test('the same steps captured twice are two files, also at once; more at a time than there may be are refused', () =>
   withRanks(
