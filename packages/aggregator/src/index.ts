@@ -23,7 +23,7 @@ export { type BatchLog, openBatchLog } from './store/batch-log.ts';
 export type { ProcessExit, RankProcess } from './store/exit-batch.ts';
 export { isRunName } from './store/run-directory.ts';
 export { RunStore, type RunStoreOptions } from './store/run-store.ts';
-export { TraceFile, traceFormatOf } from './store/trace-file.ts';
+export { draftOf, TraceFile, traceFormatOf } from './store/trace-file.ts';
 export { type MergeInput, type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './store/write-trace.ts';
 export { BlockFile } from './view/block-file.ts';
 export { ViewClient } from './view/view-client.ts';

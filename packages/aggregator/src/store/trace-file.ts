@@ -1,7 +1,8 @@
 // A trace file being written: bytes go to a temporary name, renamed when whole. An aborted merge never leaves half a trace under the final name.
+// A device or a pipe is written straight, for a file must not replace it.
 
 import { once } from 'node:events';
-import { createWriteStream, type WriteStream } from 'node:fs';
+import { createWriteStream, realpathSync, statSync, type WriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { createGzip, type Gzip } from 'node:zlib';
 import { chromeWriter, dumpWriter, type TraceSink, type WriteBytes } from '@ranktrace/trace';
@@ -35,10 +36,24 @@ export function createTraceWriter(format: TraceFormat, write: WriteBytes): Trace
   return format === 'chrome' ? chromeWriter(write) : dumpWriter(write);
 }
 
-/** Opened by `TraceFile.create`; ends with `commit` or `discard`. */
+/** Where a file for `path` is written: as `draft`, which becomes `whole` (a link's target) by a rename; undefined: straight to a device or a pipe. */
+export function draftOf(path: string): { readonly draft: string; readonly whole: string | undefined } {
+  let whole = path;
+  try {
+    const about = statSync(path);
+    if (!about.isFile() && !about.isDirectory()) return { draft: path, whole: undefined };
+    whole = realpathSync(path);
+  } catch {
+    // Nothing is there yet, or writing will say what is wrong with the path.
+  }
+  return { draft: `${whole}.partial`, whole };
+}
+
+/** Ends with `commit` or `discard`. */
 export class TraceFile {
   readonly path: string;
-  readonly #temporary: string;
+  readonly #draft: string;
+  readonly #whole: string | undefined;
   readonly #file: WriteStream;
   readonly #gzip: Gzip | undefined;
   #bytes = 0;
@@ -46,8 +61,10 @@ export class TraceFile {
 
   constructor(path: string) {
     this.path = path;
-    this.#temporary = `${path}.partial`;
-    this.#file = createWriteStream(this.#temporary, { highWaterMark: 8 << 20 });
+    const { draft, whole } = draftOf(path);
+    this.#draft = draft;
+    this.#whole = whole;
+    this.#file = createWriteStream(draft, { highWaterMark: 8 << 20 });
     this.#gzip = path.endsWith('.gz') ? createGzip({ level: 6 }) : undefined;
     this.#gzip?.pipe(this.#file);
     const keep = (error: Error): void => {
@@ -89,7 +106,7 @@ export class TraceFile {
     await closed;
     this.#check();
     this.#bytes = this.#file.bytesWritten;
-    await rename(this.#temporary, this.path);
+    if (this.#whole !== undefined) await rename(this.#draft, this.#whole);
   }
 
   /** Removes the unfinished file. */
@@ -100,7 +117,7 @@ export class TraceFile {
       this.#file.destroy();
       await closed;
     }
-    await rm(this.#temporary, { force: true });
+    if (this.#whole !== undefined) await rm(this.#draft, { force: true });
   }
 
   #check(): void {

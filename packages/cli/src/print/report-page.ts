@@ -5,7 +5,7 @@
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { alertFindings, withAlerts } from '@ranktrace/aggregator';
+import { alertFindings, draftOf, withAlerts } from '@ranktrace/aggregator';
 import { type Alert, printable, type ReportPage } from '@ranktrace/protocol';
 import type { Finding } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
@@ -65,12 +65,12 @@ export function writeReportPage(report: ReportPage, path: string | undefined): v
     print(html);
     return;
   }
-  const temporary = `${path}.partial`;
+  const { draft, whole } = draftOf(path);
   try {
-    writeFileSync(temporary, html);
-    renameSync(temporary, path);
+    writeFileSync(draft, html);
+    if (whole !== undefined) renameSync(draft, whole);
   } catch (cause) {
-    rmSync(temporary, { force: true });
+    if (whole !== undefined) rmSync(draft, { force: true });
     throw new CliError('bad_input', `Cannot write "${path}": ${(cause as Error).message}`, { cause });
   }
   print(`report: ${printable(path)} (${formatBytes(Buffer.byteLength(html))}; open it in a browser)`);
