@@ -248,7 +248,7 @@ describe('ranktrace export', () => {
     while (!existsSync(`${path}.partial`) && !isOver) await new Promise((resolve) => setTimeout(resolve, 5));
     command.child.kill('SIGINT');
     const ended = await command.ended;
-    expect([ended.code, ended.stdout, ended.stderr]).toEqual([1, '', 'ranktrace: Interrupted: nothing was written\n']);
+    expect([ended.code, ended.stdout, ended.stderr]).toEqual([130, '', 'ranktrace: Interrupted: nothing was written\n']);
     expect(readdirSync(directory).filter((name) => name.startsWith('long.csv'))).toEqual([]);
   });
 

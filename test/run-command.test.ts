@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type Alert, alertSchema } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
-import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { type CommandResult, commandPath, repository, runCommand, startCommand, startProgram } from './setup/ranktrace-command.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
@@ -184,6 +184,64 @@ describe('a program that names its run itself', () => {
     expect(readdirSync(out).filter((name) => existsSync(join(out, name, 'run.json')))).toEqual(['over-nats']);
     const { code: otherCode, stdout: otherReport } = await other;
     expect([otherCode, JSON.parse(otherReport).run]).toEqual([0, 'other']);
+  });
+});
+
+describe('a rank that is started through a shell', () => {
+  const launch = join(directory, 'launch.sh');
+  const checkpoint = join(directory, 'checkpoint');
+  // Rank 0 fails; what a rank does between the request and its end takes longer than its shell does.
+  const program = `
+    import { writeFileSync } from 'node:fs';
+    import { profile } from '@ranktrace/sdk';
+    const prof = profile().start();
+    const save = async () => { await prof.stop(); writeFileSync(process.env.CHECKPOINT, 'saved'); process.exit(0); };
+    process.on('SIGTERM', () => setTimeout(save, 3000));
+    setInterval(() => { prof.step(); if (process.env.RANK === '0' && process.uptime() > 2) process.exit(5); }, 20);`;
+  writeFileSync(launch, `${node} --input-type=module -e "$PROGRAM"\ncode=$?\necho over\nexit $code\n`);
+
+  it('has its time to end, and its end is that of the process that records', async () => {
+    const out = join(directory, 'shell');
+    const args = ['run', '--ranks', '2', '--out', out, '--name', 'shell', '--', 'sh', launch];
+    const { stdout, stderr, code } = await runCommand(args, { CHECKPOINT: checkpoint, PROGRAM: program });
+    expect(code, stderr).toBe(5);
+    expect(readFileSync(checkpoint, 'utf8')).toBe('saved');
+    expect(stdout).toMatch(/rank_failed: rank 0 failed: exit code 5/);
+    expect(stdout).not.toMatch(/rank_lost|rank 1 .*stopped without saying goodbye/);
+    const alerts = await runLine(['alerts', join(out, 'shell')]);
+    expect([alerts.code, alerts.stdout]).toEqual([0, expect.stringContaining('0 firing')]);
+  });
+
+  it('that cannot be started leaves no run', async () => {
+    const out = join(directory, 'typo');
+    for (const command of ['nodee-is-not-there', '', `${launch}/below`]) {
+      const { code, stderr } = await runCommand(['run', '--out', out, '--', command]);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/^ranktrace: Cannot start ".*": .*\n$/)]);
+    }
+    expect(existsSync(out) ? readdirSync(out).filter((name) => !name.startsWith('.')) : []).toEqual([]);
+  });
+});
+
+describe('a full disk under what is printed', () => {
+  const program = `import { profile } from '@ranktrace/sdk';
+    const prof = profile().start();
+    for (let step = 0; step < 50; step++) { console.log(step); prof.step(); await new Promise((go) => setTimeout(go, 5)); }
+    await prof.stop();`;
+  const runOnFullDisk = (args: readonly string[]): Promise<CommandResult> =>
+    startProgram('sh', ['-c', 'exec "$0" "$@" > /dev/full', node, commandPath, ...args], {
+      cwd: repository,
+      env: process.env,
+      ownGroup: false,
+    }).ended;
+
+  it('does not end the ranks: their run is whole, and its trace is written', async () => {
+    const out = join(directory, 'full');
+    const { code, stderr } = await runOnFullDisk(['run', '--out', out, '--name', 'f', '--', node, '--input-type=module', '-e', program]);
+    expect(code, stderr).toBe(0);
+    expect(stderr).not.toMatch(/ENOSPC|at .*\.js:/);
+    expect((await runLine(['report', join(out, 'f')])).stdout).toMatch(/^steps: 50, [\s\S]*nothing was lost/m);
+    const report = await runOnFullDisk(['report', join(out, 'f')]);
+    expect([report.code, report.stderr]).toEqual([2, expect.stringMatching(/^ranktrace: The output could not be written: ENOSPC.*\n$/)]);
   });
 });
 

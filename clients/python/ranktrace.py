@@ -2863,7 +2863,8 @@ class _Sender(threading.Thread):
         if not folder:
             return
         options = self._options
-        note = {"run": options.run, "rank": options.rank, "url": None if self._is_file else self._peer, "spool": directory}
+        url = None if self._is_file else self._peer
+        note = {"run": options.run, "rank": options.rank, "url": url, "spool": directory, "pid": self._rows._pid}
         path = os.path.join(folder, f"rank-{options.rank}-{self._incarnation}")
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as file:

@@ -29,7 +29,15 @@ const harmless: Readonly<Record<string, readonly string[]>> = {
   ],
   'aggregator/src/view/turns.ts': ['setImmediate(() => this.#next())'],
   // Runs in a terminal, not in the service.
-  'aggregator/src/view/view-client.ts': [".on('message'", ".on('error'", ".on('close'", ".once('open'", ".once('error'"],
+  'aggregator/src/view/view-client.ts': [
+    ".on('message'",
+    ".on('error'",
+    ".on('close'",
+    ".once('open'",
+    ".once('error'",
+    ".once('close'",
+    ".addEventListener('abort'",
+  ],
 };
 
 /** The text of a call from `from` to its closing bracket, or of a property to its end. */

@@ -28,6 +28,7 @@ import {
 import { retentionOf, retentionOptions } from './options/retention-options.ts';
 import { simulateOptions } from './options/simulate-options.ts';
 import { CliError } from './terminal/errors.ts';
+import { Interrupted } from './terminal/interrupt.ts';
 import { complain, print, say } from './terminal/output.ts';
 
 /** Runs one command line; returns the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
@@ -419,7 +420,9 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
       'after',
       examples('ranktrace alerts --url http://aggregator.example:7400', 'ranktrace alerts ranktrace-out/night-42 --json'),
     )
-    .action(async (directory: string | undefined, options) => {
+    .action(async (directory: string | undefined, options, command: Command) => {
+      if (directory !== undefined && command.getOptionValueSource('url') === 'cli')
+        throw new CliError('bad_usage', `alerts reads "${directory}" or asks the service at --url: give one of them`);
       const { alerts } = await import('./commands/alerts.ts');
       done(await alerts(directory, { ...options, token: clientToken('read', environment) }));
     });
@@ -598,6 +601,9 @@ Runs that are being written are left alone and named, with exit code 1: their se
   }
 }
 
+/** Whether the command's work goes on without its output: it ends as that work does. */
+export const doesMoreThanPrint = ([command = '']: readonly string[]): boolean => ['run', 'serve', 'agent', 'watch'].includes(command);
+
 /** Every command that reads a recording takes all of these. */
 const inputKinds =
   "run directories, spools or segment files; the torch.profiler files of a job, or their directory; a timeline of NDTimeline; a Zipkin file; dumps of PyTorch's Flight Recorder; logs of NCCL Inspector; a .pftrace file; - reads any one file from the standard input";
@@ -611,8 +617,8 @@ write), RANKTRACE_READ_TOKEN for readers (page, /status, /metrics, alerts), RANK
 capture, too. Whatever has no token is closed as soon as there is one. Clients show the variable of the same name.`;
 
 const exitCodes = `
-Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed,
-or is 130 where ranks died of its Ctrl-C (SIGTERM: 143).
+Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input, 130 ended by Ctrl-C before it was done (SIGTERM: 143); run passes on
+the exit code of the first rank that failed, or is 130 where ranks died of its Ctrl-C.
 
 Example:
   ranktrace run --ranks 4 -- node train.js`;
@@ -627,8 +633,12 @@ function sayUsage(text: string): void {
 function exitCodeOf(error: unknown): number {
   // commander has printed its own line; --help and --version are no errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  const message = error instanceof Error ? error.message : String(error);
+  const { cause } = (error ?? {}) as { readonly cause?: unknown };
+  // Node's own functions reject with an error of theirs, whose cause is the signal's.
+  const interrupted = error instanceof Interrupted ? error : cause instanceof Interrupted ? cause : undefined;
+  const message = interrupted?.message ?? (error instanceof Error ? error.message : String(error));
   say(message);
+  if (interrupted !== undefined) return interrupted.exitCode;
   if (error instanceof CliError) return error.code === 'failed' ? 1 : 2;
   if (error instanceof AgentError || error instanceof SdkError) return 2;
   if (error instanceof AggregatorError || error instanceof ProtocolError || error instanceof TraceError) return 2;

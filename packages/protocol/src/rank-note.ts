@@ -13,6 +13,8 @@ export const rankNoteSchema = z.strictObject({
   url: text.nullable(),
   /** The directory of this life's spool. */
   spool: text,
+  /** The process that records; absent: an older SDK. */
+  pid: z.number().int().min(1).optional(),
 });
 
 export type RankNote = z.infer<typeof rankNoteSchema>;

@@ -10,6 +10,11 @@ import { ViewError } from './view-error.ts';
 
 type Question = ViewRequest extends infer R ? (R extends { id: number } ? Omit<R, 'id'> : never) : never;
 
+export interface ViewClientOptions {
+  readonly token: string | undefined;
+  readonly signal?: AbortSignal;
+}
+
 interface Underway {
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: ViewError) => void;
@@ -34,17 +39,21 @@ export class ViewClient implements Disposable {
   }
 
   /**
-   * Connects to the service at `address` (`http://HOST:PORT`, or https).
+   * Connects to the service at `address` (`http://HOST:PORT`, or https); `signal` ends the connection.
    * @throws ViewError `failed` where nobody answers, or the service rejects the connection
    * @example using client = await ViewClient.connect('http://127.0.0.1:7400', { token: undefined });
    */
-  static async connect(address: string, { token }: { readonly token: string | undefined }): Promise<ViewClient> {
+  static async connect(address: string, { token, signal }: ViewClientOptions): Promise<ViewClient> {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     const options = { headers, handshakeTimeout: limits.requestMsMax, maxPayload: limits.viewClientBytesMax };
     const url = new URL('/v1/view', address);
     url.protocol = url.protocol.replace('http', 'ws');
     const socket = new WebSocket(url, options);
     const client = new ViewClient(socket);
+    const end = (): void => socket.terminate();
+    signal?.addEventListener('abort', end, { once: true });
+    socket.once('close', () => signal?.removeEventListener('abort', end));
+    if (signal?.aborted === true) end();
     await new Promise<void>((resolve, reject) => {
       socket.once('open', resolve);
       socket.once('error', (cause) => reject(new ViewError('failed', `Cannot connect to ${url.href}: ${cause.message}`, { cause })));

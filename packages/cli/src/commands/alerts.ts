@@ -1,7 +1,7 @@
 // `ranktrace alerts [RUN-DIR]`: the alerts of a service, or of a stored run; exit code 1 while one is firing.
 
 import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, alertSchema, printable } from '@ranktrace/protocol';
 import { CliError } from '../terminal/errors.ts';
@@ -34,7 +34,7 @@ interface FoundAlerts {
 
 async function ofService({ url, run, token }: AlertsOptions): Promise<FoundAlerts> {
   const path = `/v1/alerts${run === undefined ? '' : `?run=${encodeURIComponent(run)}`}`;
-  const { code, text } = await askService({ url, method: 'GET', path, token, signal: AbortSignal.timeout(answerMsMax) });
+  const { code, text } = await askService({ url, method: 'GET', path, token, answerMsMax });
   const given = code === 200 ? (jsonOf(text) as { alerts?: unknown } | undefined)?.alerts : undefined;
   const found = Array.isArray(given) ? given.map((one) => ({ alert: alertSchema.safeParse(one).data, state: one?.state })) : undefined;
   const alerts = found?.flatMap(({ alert }) => alert ?? []) ?? [];
@@ -50,6 +50,8 @@ async function ofService({ url, run, token }: AlertsOptions): Promise<FoundAlert
 function ofDirectory(directory: string, run: string | undefined): FoundAlerts {
   const isRun = (path: string): boolean => existsSync(join(path, 'run.json'));
   if (!existsSync(directory)) throw new CliError('bad_input', `${directory}: there is no such directory`);
+  if (run !== undefined && isRun(directory) && basename(resolve(directory)) !== run)
+    throw new CliError('bad_input', `${directory} is the run "${basename(resolve(directory))}", not "${run}"`);
   const directories = isRun(directory)
     ? [directory]
     : readdirSync(directory, { withFileTypes: true })

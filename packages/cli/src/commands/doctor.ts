@@ -35,8 +35,8 @@ export async function doctor(inputs: readonly string[], options: DoctorOptions):
   throw new CliError('bad_usage', `${ofMachine} is about this machine: with a recorded run its clocks alone are checked`);
 }
 
-async function checkMachine({ run, allowMixed, ...options }: DoctorOptions): Promise<number> {
-  const ofRun = run !== undefined ? '--run' : allowMixed === true ? '--allow-mixed' : undefined;
+async function checkMachine({ run, allowMixed, memory, ...options }: DoctorOptions): Promise<number> {
+  const ofRun = run !== undefined ? '--run' : allowMixed === true ? '--allow-mixed' : memory !== undefined ? '--memory' : undefined;
   if (ofRun !== undefined) throw new CliError('bad_usage', `${ofRun} is about a recorded run: name one`);
   const gpus = await hostGpus().catch(() => undefined);
   const tfjs = await checkTfjs(process.cwd(), gpus?.length ?? 0);

@@ -25,7 +25,7 @@ import type { ExportFormat } from '../options/option-choices.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount } from '../terminal/format.ts';
-import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { abortOnInterrupt, Interrupted } from '../terminal/interrupt.ts';
 import { printData, say } from '../terminal/output.ts';
 import { type ExportFiles, NamedFiles, StandardOutput } from './export-files.ts';
 import { KinetoExport } from './kineto-export.ts';
@@ -84,7 +84,8 @@ export async function exportRun(inputs: readonly string[], options: ExportOption
     return 0;
   } catch (error) {
     await files.discard();
-    if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: nothing was written${isPipe ? ' to its end' : ''}`);
+    if (interrupt.signal.aborted)
+      throw new Interrupted(interrupt.exitCode, `Interrupted: nothing was written${isPipe ? ' to its end' : ''}`);
     throw error;
   }
 }

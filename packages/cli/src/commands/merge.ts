@@ -7,9 +7,8 @@ import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { HeadlineSinks } from '../print/print-headline.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
-import { CliError } from '../terminal/errors.ts';
 import { formatBytes } from '../terminal/format.ts';
-import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { abortOnInterrupt, Interrupted } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
 
 export interface MergeCommandOptions extends InputOptions {
@@ -24,7 +23,7 @@ export async function merge(inputs: readonly string[], options: MergeCommandOpti
   using interrupt = abortOnInterrupt();
   const headline = new HeadlineSinks();
   const report = await mergeAndReport(opened.input, options.output, headline.all, interrupt.signal).catch((error: unknown) => {
-    if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);
+    if (interrupt.signal.aborted) throw new Interrupted(interrupt.exitCode, `Interrupted: "${options.output}" was not written`);
     throw error;
   });
   if (options.json === true) {

@@ -5,7 +5,7 @@ import { printable } from '@ranktrace/protocol';
 import { type RetentionArguments, retentionOf } from '../options/retention-options.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes } from '../terminal/format.ts';
-import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { abortOnInterrupt, Interrupted } from '../terminal/interrupt.ts';
 import { print, printData, say } from '../terminal/output.ts';
 
 export interface PruneCommandOptions extends RetentionArguments {
@@ -23,7 +23,7 @@ export async function prune(directory: string, options: PruneCommandOptions): Pr
   using interrupt = abortOnInterrupt();
   const result = await pruneStore(directory, retention, { dryRun, signal: interrupt.signal }).catch((error: unknown) => {
     if (interrupt.signal.aborted)
-      throw new CliError('failed', 'Interrupted: what was pruned until then stays pruned, and the store is whole');
+      throw new Interrupted(interrupt.exitCode, 'Interrupted: what was pruned until then stays pruned, and the store is whole');
     throw error;
   });
   for (const line of result.skipped) say(line);

@@ -93,7 +93,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   let status: RunStatus | undefined;
   const log = (line: string): void => (status ?? { say }).say(line);
   const isNew = !existsSync(join(out, name));
-  // Creates the run at the start, for the page; removes it again if nothing of it arrived, as of a program that named its run otherwise.
+  // Creates the run at the start, for the page; removes it again if nothing of it arrived: the program cannot be started, or names its run otherwise.
   await using leftover = emptyRun(join(out, name));
   await using aggregator = await startAggregator({
     out,
@@ -106,6 +106,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     config,
     onNotice: log,
   });
+  // Only now is it ours: another command may have begun a run of this name since it was looked for.
+  leftover.isEmpty = isNew;
   const view = (run: string): string => pageAddress(aggregator.address, undefined, `#/overview?run=${run}`);
   if (page !== undefined) {
     say(`view: ${view(name)}`);
@@ -137,8 +139,9 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     },
     // With --json, stdout carries only the report.
     output: options.json === true ? process.stderr : process.stdout,
-    onExit: (exit, all) => aggregator.alerts.exited(exit, all),
+    onExit: (exit, all) => aggregator.alerts.exited(notes.recorded(exit), all.map(notes.recorded)),
   });
+  leftover.isEmpty = false;
   status = showRunStatus(aggregator, count);
   if (config?.outputs.some(({ type }) => type === 'log') !== true) {
     aggregator.alerts.subscribe((alert) => {
@@ -168,7 +171,9 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   runs.stop();
   const stored = aggregator.runs();
   // It comes after all that ranks sent: a batch that is left in a spool would have its number.
-  if (isWhole) for (const run of runs.names) if (stored.includes(run)) aggregator.storeExits(run, ranks.exits, ranks.all);
+  if (isWhole)
+    for (const run of runs.names)
+      if (stored.includes(run)) aggregator.storeExits(run, ranks.exits.map(notes.recorded), ranks.all.map(notes.recorded));
   aggregator.alerts.tick();
   await aggregator.alerts.settled();
   const hasEvents = stored.includes(name) && aggregator.store(name).sources().length > 0;

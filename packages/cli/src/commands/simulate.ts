@@ -21,7 +21,7 @@ import {
 } from '@ranktrace/trace/simulate';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount, formatNanos } from '../terminal/format.ts';
-import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
+import { abortOnInterrupt, type Interrupt, Interrupted } from '../terminal/interrupt.ts';
 import { print, printData, say } from '../terminal/output.ts';
 import { showProgress } from '../terminal/progress.ts';
 import { shellWord } from '../terminal/shell-word.ts';
@@ -73,7 +73,7 @@ export async function simulate(options: SimulateOptions): Promise<number> {
   using partial = partialDirectory(join(out, `.${run}.partial-${process.pid}`));
   const simulation = new ClusterSimulation(cluster);
   const written = await writeStore(simulation, partial.path, run, interrupt).catch((error: unknown) => {
-    if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${directory}" was not written`);
+    if (interrupt.signal.aborted) throw new Interrupted(interrupt.exitCode, `Interrupted: "${directory}" was not written`);
     throw error;
   });
   writeTruth(join(partial.path, run, 'truth.json'), simulation.truth);

@@ -37,6 +37,8 @@ export interface TopSourceOptions {
 
 /** Number of last steps behind the figures, whatever the size of the terminal: more than most can draw. */
 const stepsRead = 480;
+/** The longest wait for an answer, ms: then the service counts as one that does not answer. */
+const answerMsMax = 10_000;
 
 export class TopSource implements Disposable {
   readonly #options: TopSourceOptions;
@@ -49,7 +51,7 @@ export class TopSource implements Disposable {
 
   /**
    * The run called `wanted`, or the first active one, with its last steps. Undefined while there is no run.
-   * @throws CliError `bad_usage`, `bad_input` where the service does not answer, or the run is missing; `failed` on an interrupt
+   * @throws CliError `bad_usage`, `bad_input` where the service does not answer, or the run is missing; the signal's reason once that is aborted
    */
   async read(wanted: string | undefined): Promise<TopState | undefined> {
     const { runs } = await this.#status();
@@ -73,7 +75,7 @@ export class TopSource implements Disposable {
 
   async #status(): Promise<LiveMessage> {
     const { url, token, signal } = this.#options;
-    const { code, text } = await askService({ url, token, signal, method: 'GET', path: '/status' });
+    const { code, text } = await askService({ url, token, signal, answerMsMax, method: 'GET', path: '/status' });
     try {
       if (code === 200) return decodeMessage(liveMessageSchema, text);
     } catch (error) {
@@ -84,7 +86,14 @@ export class TopSource implements Disposable {
 
   async #alerts(run: string): Promise<readonly Alert[] | undefined> {
     const { url, token, signal } = this.#options;
-    const { code, text } = await askService({ url, token, signal, method: 'GET', path: `/v1/alerts?run=${encodeURIComponent(run)}` });
+    const { code, text } = await askService({
+      url,
+      token,
+      signal,
+      answerMsMax,
+      method: 'GET',
+      path: `/v1/alerts?run=${encodeURIComponent(run)}`,
+    });
     if (code !== 200) return undefined;
     const answer = jsonIn(text);
     const list = Array.isArray(answer) ? answer : ((answer as { alerts?: unknown } | undefined)?.alerts ?? []);
@@ -96,10 +105,12 @@ export class TopSource implements Disposable {
   }
 
   async #overview(run: string, fromStep: number, bins: number): Promise<Overview | undefined> {
-    const { url, token } = this.#options;
+    const { url, token, signal } = this.#options;
+    // A connection that is cut rejects whatever was asked on it.
+    const late = setTimeout(() => this.#client?.[Symbol.dispose](), answerMsMax);
     try {
       if (this.#client?.isOpen !== true) {
-        this.#client = await ViewClient.connect(url, { token });
+        this.#client = await ViewClient.connect(url, { token, signal });
         this.#opened = undefined;
       }
       if (this.#opened !== run) {
@@ -114,6 +125,8 @@ export class TopSource implements Disposable {
       // The service has no page, or has just dropped the run: the status suffices until it is back.
       this.#opened = undefined;
       return undefined;
+    } finally {
+      clearTimeout(late);
     }
   }
 }

@@ -24,8 +24,8 @@ export interface TopOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-const enter = '\u001b[?1049h\u001b[?25l';
-const leave = '\u001b[?25h\u001b[?1049l';
+const enterScreen = '\u001b[?1049h\u001b[?25l';
+const leaveScreen = '\u001b[?25h\u001b[?1049l';
 const [plainColumns, plainRows] = [80, 24];
 
 /** Number of tries of `--once`, and the wait between them, for a run that the service has not read yet. */
@@ -34,13 +34,20 @@ const onceTryMs = 250;
 
 export async function top(options: TopOptions): Promise<number> {
   using interrupt = abortOnInterrupt();
-  using source = new TopSource({ url: options.url, token: options.token, signal: interrupt.signal });
+  // A terminal in raw mode sends keys, not signals; and a reader such as `| head` ends by closing the pipe.
+  const left = new AbortController();
+  const signal = AbortSignal.any([interrupt.signal, left.signal]);
+  const leave = (): void => left.abort();
+  process.stdout.once('error', leave);
+  using source = new TopSource({ url: options.url, token: options.token, signal });
   const isTerminal = process.stdout.isTTY === true && options.environment.TERM !== 'dumb' && options.once !== true;
   try {
-    return isTerminal ? await onTerminal(source, options, interrupt.signal) : await asLines(source, options, interrupt.signal);
+    return isTerminal ? await onTerminal(source, options, signal, leave) : await asLines(source, options, signal);
   } catch (error) {
-    if (interrupt.signal.aborted) return 0;
+    if (signal.aborted) return 0;
     throw error;
+  } finally {
+    process.stdout.off('error', leave);
   }
 }
 
@@ -63,13 +70,14 @@ async function asLines(source: TopSource, { run, interval, once = false }: TopOp
   }
 }
 
-async function onTerminal(source: TopSource, options: TopOptions, signal: AbortSignal): Promise<number> {
+/** `leave` aborts `signal`. */
+async function onTerminal(source: TopSource, options: TopOptions, signal: AbortSignal, leave: () => void): Promise<number> {
   const { stdin, stdout } = process;
   const { environment, interval } = options;
   const blocks = /utf-?8/i.test(environment.LC_ALL || environment.LC_CTYPE || environment.LANG || '');
   const colour = !environment.NO_COLOR;
   let { run } = options;
-  let [state, problem, scroll, isOver]: [TopState | undefined, string | undefined, number, boolean] = [undefined, undefined, 0, false];
+  let [state, problem, scroll]: [TopState | undefined, string | undefined, number] = [undefined, undefined, 0];
   let wake = new AbortController();
 
   const draw = (): void => {
@@ -81,23 +89,23 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
   };
   const onKey = (bytes: Buffer): void => {
     const key = bytes.toString('latin1');
-    if (key === 'q' || key === '\u0003' || key === '\u001b') isOver = true;
+    if (key === 'q' || key === '\u0003' || key === '\u001b') leave();
     else if (key === '\u001b[A' || key === 'k') scroll = Math.max(0, scroll - 1);
     else if (key === '\u001b[B' || key === 'j') scroll = Math.min(Math.max(0, (state?.ranks.length ?? 1) - 1), scroll + 1);
     else if (key === 'n' && state !== undefined) {
       run = state.runs[(state.runs.indexOf(state.run) + 1) % state.runs.length];
       scroll = 0;
     } else return;
-    if (isOver || key === 'n') wake.abort();
-    else draw();
+    if (key === 'n') wake.abort();
+    else if (!signal.aborted) draw();
   };
 
   const hasKeys = stdin.isTTY === true;
-  stdout.write(enter);
+  stdout.write(enterScreen);
   if (hasKeys) stdin.setRawMode(true).on('data', onKey).resume();
   stdout.on('resize', draw);
   try {
-    for (let isFirst = true; !isOver && !signal.aborted; isFirst = false) {
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
       wake = new AbortController();
       try {
         state = await source.read(run);
@@ -107,7 +115,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
         if (isFirst || !(error instanceof CliError)) throw error;
         problem = error.message;
       }
-      if (isOver || signal.aborted) break;
+      if (signal.aborted) break;
       draw();
       await sleep(1000 * interval, undefined, { signal: AbortSignal.any([signal, wake.signal]) }).catch(() => undefined);
     }
@@ -115,7 +123,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
   } finally {
     stdout.off('resize', draw);
     if (hasKeys) stdin.setRawMode(false).off('data', onKey).pause();
-    stdout.write(leave);
+    stdout.write(leaveScreen);
   }
 }
 

@@ -39,7 +39,11 @@ export function natsOptions(
   environment: NodeJS.ProcessEnv,
   { streamMax, streamReplicas }: StreamArguments = {},
 ): NatsConnectOptions | undefined {
-  if (servers === undefined) return undefined;
+  if (servers === undefined) {
+    const ofStream = streamMax !== undefined ? '--stream-max' : streamReplicas !== undefined ? '--stream-replicas' : undefined;
+    if (ofStream !== undefined) throw new CliError('bad_usage', `${ofStream} is about batches in NATS: give --nats, too`);
+    return undefined;
+  }
   const urls = servers.split(',').map((url) => url.trim());
   const parsed = urls.map((url) => {
     const match = /^((?:nats|tls):\/\/)(?:([^\s/@:]*)(?::([^\s/@]*))?@)?([^\s/@]+)$/.exec(url);

@@ -14,10 +14,13 @@ const carriageReturn = 0x0d;
 /** One stream that many processes write to. */
 export class LineOutput {
   readonly #to: Writable;
+  readonly #clear: string;
   #draining: Promise<unknown> | undefined;
 
-  constructor(to: Writable) {
+  /** `clear` goes before each line: it removes a status line from a terminal that shows both. */
+  constructor(to: Writable, clear = '') {
     this.#to = to;
+    this.#clear = clear;
     to.on('error', () => undefined); // the reader has gone: `writable` shows it
   }
 
@@ -34,7 +37,7 @@ export class LineOutput {
 
   async #write(prefix: string, line: Buffer): Promise<void> {
     // Unread output is still taken from the rank, which would otherwise block.
-    if (!this.#to.writable || this.#to.write(Buffer.concat([Buffer.from(prefix), line, Buffer.from('\n')]))) return;
+    if (!this.#to.writable || this.#to.write(Buffer.concat([Buffer.from(this.#clear + prefix), line, Buffer.from('\n')]))) return;
     // One wait for all: 64 ranks on one pipe are 128 relays.
     const stop = new AbortController();
     this.#draining ??= Promise.race([once(this.#to, 'drain', { signal: stop.signal }), once(this.#to, 'close', { signal: stop.signal })])

@@ -3,7 +3,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isRunName } from '@ranktrace/aggregator';
+import { isRunName, type RankProcess } from '@ranktrace/aggregator';
 import { type RankNote, rankNoteSchema } from '@ranktrace/protocol';
 
 /** Allows a job of 256 ranks on a host to start each of them 16 times. */
@@ -24,6 +24,13 @@ export class RankNotes {
     }
     return [...this.#notes.values()].filter((note) => note !== undefined);
   }
+
+  /** A rank that was started through a shell or another launcher, as the process that records it; any other as it is. */
+  recorded = <Started extends RankProcess>(started: Started): Started => {
+    const pids = this.read().flatMap(({ rank, pid }) => (rank === started.rank && pid !== undefined ? [pid] : []));
+    const last = pids.at(-1);
+    return last === undefined || pids.includes(started.pid) ? started : { ...started, pid: last };
+  };
 
   [Symbol.dispose](): void {
     rmSync(this.directory, { recursive: true, force: true });

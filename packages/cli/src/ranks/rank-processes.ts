@@ -5,13 +5,16 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { WriteStream } from 'node:tty';
 import type { ProcessExit, RankProcess } from '@ranktrace/aggregator';
 import { CliError } from '../terminal/errors.ts';
 import { LineOutput } from './line-relay.ts';
+import { clearStatus } from './run-status.ts';
 
 export interface RankProcessOptions {
   readonly ranks: number;
@@ -36,6 +39,8 @@ export interface RanksExit {
 const graceMs = 10_000;
 /** Time for a rank's children to continue writing after the rank has ended, ms. */
 const leftBehindMs = 2000;
+/** Time between two looks whether a process is left of a rank, ms. */
+const groupLookMs = 50;
 const portAttempts = 100;
 
 export class RankProcesses {
@@ -46,6 +51,8 @@ export class RankProcesses {
   readonly exits: ProcessExit[] = [];
   readonly #onExit: RankProcessOptions['onExit'];
   readonly #children: readonly ChildProcess[];
+  /** Ranks of which nothing is left that we wait for. */
+  readonly #over = new Set<ChildProcess>();
   #stopping = false;
 
   private constructor(children: readonly ChildProcess[], output: Writable, onExit: RankProcessOptions['onExit']) {
@@ -75,7 +82,12 @@ export class RankProcesses {
         MASTER_ADDR: '127.0.0.1',
         MASTER_PORT: `${port}`,
       };
-      return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+      try {
+        return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+      } catch (cause) {
+        // Not every failure comes as an event: a command without a name, a path through a file.
+        throw new CliError('bad_input', `Cannot start "${file}": ${(cause as Error).message}`, { cause });
+      }
     });
     const processes = new RankProcesses(children, output, onExit);
     try {
@@ -103,14 +115,15 @@ export class RankProcesses {
     timer.unref();
   }
 
-  /** Signals each rank and its children: `npm start` must not swallow a signal. */
+  /** Signals each rank and its children: `npm start` must not swallow a signal, and a shell may be gone before its program. */
   #signal(signal: NodeJS.Signals): void {
-    for (const child of this.#children) if (child.exitCode === null && child.signalCode === null) signalGroup(child, signal);
+    for (const child of this.#children) if (!this.#over.has(child)) signalGroup(child, signal);
   }
 
   async #watch(output: Writable): Promise<RanksExit> {
-    const stderr = new LineOutput(process.stderr);
-    const stdout = output === process.stderr ? stderr : new LineOutput(output);
+    const stderr = new LineOutput(process.stderr, clearStatus());
+    const isOnTerminal = (output as Partial<WriteStream>).isTTY === true;
+    const stdout = output === process.stderr ? stderr : new LineOutput(output, isOnTerminal ? clearStatus() : '');
     let first = { code: 0, reason: 'all ranks ended well' };
     let isCutShort = false;
     const watch = async (child: ChildProcess, rank: number): Promise<void> => {
@@ -129,20 +142,54 @@ export class RankProcesses {
       if (code !== 0 && first.code === 0 && !this.#stopping) {
         first = {
           code: code ?? 128 + constants.signals[signal as NodeJS.Signals],
-          reason: `rank ${rank} ${how}; the others were stopped`,
+          reason: `rank ${rank} ${how}${this.started === 1 ? '' : '; the others were stopped'}`,
         };
         this.stop('SIGTERM');
       }
+      // A shell that was asked to end is gone before its program, which may still write a checkpoint.
+      if (this.#stopping) await groupEnd(child, graceMs);
       // A process that the rank left behind holds its output open, maybe forever: with the rank's end, its output ends, too.
       const ended = await Promise.race([relayed.then(() => true), wait(leftBehindMs, false, { ref: false })]);
+      if (this.#stopping || !ended) signalGroup(child, 'SIGKILL');
+      this.#over.add(child);
       if (ended) return;
-      signalGroup(child, 'SIGKILL');
       await Promise.race([relayed, wait(leftBehindMs)]);
       out.destroy();
       err.destroy();
     };
     await Promise.all(this.#children.map(watch));
     return { ...first, isCutShort };
+  }
+}
+
+/** Resolves when no process of the rank is left, or after `most` ms. */
+async function groupEnd({ pid }: ChildProcess, most: number): Promise<void> {
+  const until = performance.now() + most;
+  while (pid !== undefined && performance.now() < until && isGroupAlive(pid)) await wait(groupLookMs);
+}
+
+function isGroupAlive(group: number): boolean {
+  try {
+    process.kill(-group, 0);
+  } catch {
+    return false;
+  }
+  try {
+    // The dead count, too, as long as nobody collects them: in a container without an init process, for ever.
+    const ids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+    return ids.some((id) => isAliveIn(group, id));
+  } catch {
+    return true;
+  }
+}
+
+function isAliveIn(group: number, id: string): boolean {
+  try {
+    // After the name, which may hold anything: state, parent, group.
+    const [state, , own] = readFileSync(`/proc/${id}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return Number(own) === group && state !== 'Z' && state !== 'X';
+  } catch {
+    return false;
   }
 }
 

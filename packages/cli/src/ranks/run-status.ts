@@ -6,6 +6,11 @@ import { say } from '../terminal/output.ts';
 
 const terminalMs = 200;
 const logMs = 5000;
+/** Columns of a terminal that does not say how many it has. */
+const usualColumns = 80;
+
+/** Removes the status line, where stderr is a terminal. */
+export const clearStatus = (): string => (process.stderr.isTTY === true ? '\r\x1b[2K' : '');
 
 export interface RunStatus {
   /** Prints `line` apart from the status line. */
@@ -16,7 +21,7 @@ export interface RunStatus {
 /** Shows the recordings of `ranks` ranks, in any run, until stopped. */
 export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus {
   const terminal = process.stderr.isTTY === true;
-  const clear = terminal ? '\r\x1b[2K' : '';
+  const clear = clearStatus();
   const started = Date.now();
   const line = (): string => {
     const seen = aggregator.status().runs.flatMap((run) => run.ranks);
@@ -32,7 +37,9 @@ export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus 
     if (late > 0) parts.push(`late ${formatCount(late)} batches`);
     if (lost > 0) parts.push(`lost ${formatCount(lost)}`);
     if (firing > 0) parts.push(`alerts ${firing} firing`);
-    return parts.join('  ');
+    // A line that wraps cannot be cleared.
+    const text = parts.join('  ');
+    return terminal ? text.slice(0, (process.stderr.columns || usualColumns) - 1) : text;
   };
   const timer = setInterval(
     () => process.stderr.write(terminal ? `${clear}${line()}` : `ranktrace: ${line()}\n`),

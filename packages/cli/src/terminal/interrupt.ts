@@ -4,7 +4,19 @@
 export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];
 
+/** The end that a signal asked for, before the command was done. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+  readonly exitCode: number;
+
+  constructor(exitCode: number, message = 'Interrupted') {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
 export interface Interrupt extends Disposable {
+  /** Aborts with an `Interrupted`. */
   readonly signal: AbortSignal;
   /** Resolves at the first SIGINT, SIGTERM or SIGHUP. */
   readonly asked: Promise<void>;
@@ -21,7 +33,7 @@ export function abortOnInterrupt(): Interrupt {
     const code = exitCodes[name as keyof typeof exitCodes];
     if (controller.signal.aborted) process.exit(code);
     exitCode = code;
-    controller.abort();
+    controller.abort(new Interrupted(code));
   };
   for (const name of signals) process.on(name, listen);
   return {

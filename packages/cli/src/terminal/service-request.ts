@@ -17,6 +17,8 @@ export interface ServiceRequest {
   /** Sent as JSON. */
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** The longest wait for the whole answer, ms; default: without an end, as a capture takes as long as its steps. */
+  readonly answerMsMax?: number;
 }
 
 export interface ServiceAnswer {
@@ -24,8 +26,13 @@ export interface ServiceAnswer {
   readonly text: string;
 }
 
-/** Throws CliError `bad_usage` for an invalid URL, `bad_input` where nobody answers or the service rejects the token. */
-export async function askService({ url, method, path, token, body, signal }: ServiceRequest): Promise<ServiceAnswer> {
+/**
+ * Throws CliError `bad_usage` for an invalid URL, `bad_input` where nobody answers or the service rejects the token, and the signal's reason once
+ * that is aborted.
+ */
+export async function askService({ url, method, path, token, body, signal: asked, answerMsMax }: ServiceRequest): Promise<ServiceAnswer> {
+  const late = answerMsMax === undefined ? undefined : AbortSignal.timeout(answerMsMax);
+  const signal = asked && late ? AbortSignal.any([asked, late]) : (asked ?? late);
   const where = serviceUrl(url, path);
   const headers: Record<string, string> = { ...(token && { authorization: `Bearer ${token}` }) };
   if (body !== undefined) headers['content-type'] = 'application/json';
@@ -42,7 +49,8 @@ export async function askService({ url, method, path, token, body, signal }: Ser
     throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (set ${variable} or RANKTRACE_TOKEN to a token that it takes)`);
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
-    if (signal?.aborted === true) throw new CliError('failed', 'Interrupted', { cause });
+    if (asked?.aborted === true) throw asked.reason;
+    if (late?.aborted === true) throw new CliError('bad_input', `${url} gave no answer within ${(answerMsMax ?? 0) / 1000} s`, { cause });
     const { code, message } = cause as NodeJS.ErrnoException;
     if (/CERT|UNABLE_TO_/.test(code ?? '')) {
       const text = `The certificate of ${url} is not trusted: ${message}; set NODE_EXTRA_CA_CERTS to the file of its issuer`;

@@ -10,7 +10,8 @@ import { spoolPath } from './spool-folders.ts';
 export function leaveNote(options: ResolvedOptions, incarnation: string): void {
   const { launchDirectory: directory, run, rank, url } = options;
   if (directory === undefined) return;
-  const note: RankNote = { run, rank, url: url ?? null, spool: spoolPath(options.spoolDirectory, { run, rank, incarnation }) };
+  const spool = spoolPath(options.spoolDirectory, { run, rank, incarnation });
+  const note: RankNote = { run, rank, url: url ?? null, spool, pid: process.pid };
   const path = join(directory, `rank-${rank}-${incarnation}`);
   try {
     // Under another name until it is complete.
