@@ -67,9 +67,18 @@ test('tensor cores by the name of the kernel, and by that of the op', () => {
     'void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4>(Params)',
     'nvjet_tst_128x256_64x4_2x1_v_bz_NNT',
     'void flash_fwd_kernel<Flash_fwd_kernel_traits<64> >(Flash_fwd_params)',
+    'sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn',
+    'sm90_xmma_dgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1_g1_kernel__5x_cudnn',
+    'Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI16x16x16x1_SN_1LDSB0.kd',
+    'void ck::kernel_gemm_xdl_cshuffle_v3<float>(float*)',
+    'igemm_fwd_gtcx_nhwc_fp16_bx0_ex1_bt256x128x32_wt32x32x4_ws2x1',
   ])
     expect(usesTensorCores(name), name).toBe(true);
-  for (const name of ['volta_sgemm_128x64_nn', 'void cudnn::detail::dgrad_engine<float, 512>(int)', 'Memset (Device)'])
+  for (const name of [
+    ...['volta_sgemm_128x64_nn', 'void cudnn::detail::dgrad_engine<float, 512>(int)', 'Memset (Device)'],
+    'sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_warpsize1x2x1_g1_ffma_aligna4_alignc4_kernel_cudnn',
+    'Cijk_Ailk_Bljk_SB_MT64x64x8_SE_K1.kd',
+  ])
     expect(usesTensorCores(name), name).toBe(false);
   expect(['aten::mm', 'AddmmBackward', 'BmmBackward0', 'aten::linear'].every(isTensorCoreOp)).toBe(true);
   expect(['aten::add', 'AddBackward', 'mm', 'AddmmBackward0'].some(isTensorCoreOp)).toBe(false);

@@ -80,8 +80,15 @@ const tensorCoreParts: readonly string[] = [
   ...['tensorop', 'wgmma', 'tcgen05', 'nvjet', 'flash_fwd', 'flash_bwd', 'flash::enable_sm90', 'fmha_cutlass', 'fmha_v2'],
 ];
 
-/** Whether a kernel of this name runs on tensor cores. */
-export const usesTensorCores = (name: string): boolean => tensorCoreParts.some((part) => name.includes(part));
+/** cuDNN's convolutions for Ampere and later, but for those of plain multiply-adds, and AMD's kernels on its matrix cores: Tensile's, CK's and MIOpen's. */
+const tensorCoreKernel = /xmma_\w+_implicit_gemm_(?!\w*_ffma)|_tensor\d+x\d+x\d+|_MI\d+x\d+|_xdl|mfma|igemm_\w+_gtcx/;
+
+/** Whether a kernel of this name runs on tensor cores, AMD's matrix cores among them. */
+export const usesTensorCores = (name: string): boolean =>
+  tensorCoreParts.some((part) => name.includes(part)) || tensorCoreKernel.test(name);
+
+/** Whether a call of this name launches on devices whose kernels tell by their names whether they run on tensor cores: NVIDIA's and AMD's. */
+export const launchesNamedCores = (name: string): boolean => /^(?:cuda|cu[A-Z]|hip)/.test(name);
 
 /** Ops whose kernels could run on tensor cores, by the TensorBoard plugin's list. */
 const tensorCoreOps: ReadonlySet<string> = new Set([

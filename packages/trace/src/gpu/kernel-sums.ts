@@ -5,7 +5,16 @@
 
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { classOf, isTensorCoreOp, kindOf, transferKind, usesTensorCores, type WorkClass, workClasses } from './kernel-class.ts';
+import {
+  classOf,
+  isTensorCoreOp,
+  kindOf,
+  launchesNamedCores,
+  transferKind,
+  usesTensorCores,
+  type WorkClass,
+  workClasses,
+} from './kernel-class.ts';
 
 /** The longest kernel of a line, ns on the trace's axis. */
 export interface LongestKernel {
@@ -57,7 +66,7 @@ export interface Table<Line> {
 export interface KernelTables {
   readonly count: number;
   readonly total: number;
-  /** Time of kernels on tensor cores, and of kernels whose op could use them. */
+  /** Time of kernels on tensor cores, and of kernels whose op could use them, on devices whose kernels tell by their names. */
   readonly tensorCores: number;
   readonly tensorCoreOps: number;
   readonly byName: Table<KernelLine>;
@@ -145,6 +154,7 @@ export function kernelTables(work: RankWork): KernelTables {
   const kernels: (KernelSum | undefined)[] = [];
   const isCoreKernel = names.matching(usesTensorCores);
   const isCoreOp = names.matching(isTensorCoreOp);
+  const isNamed = names.matching(launchesNamedCores);
   const [ops, modules, phases] = [new Sums(), new Sums(), new Sums()];
   let [count, total, tensorCores, tensorCoreOps] = [0, 0, 0, 0];
   for (let row = 0; row < length; row++) {
@@ -161,7 +171,7 @@ export function kernelTables(work: RankWork): KernelTables {
     if (sum.isTensorCore) tensorCores += time;
     const call = work.callOf(row);
     const op = nameAt(links.op, hostNames, call);
-    if (op !== 0 && isCoreOp[op] === 1) tensorCoreOps += time;
+    if (op !== 0 && isCoreOp[op] === 1 && isNamed[hostNames[call] as number] === 1) tensorCoreOps += time;
     ops.add(op, start, time, sum.isTensorCore);
     modules.add(nameAt(links.module, hostNames, call), start, time, sum.isTensorCore);
     phases.add(phaseOf(work, call), start, time, sum.isTensorCore);

@@ -83,3 +83,11 @@ test('a recording without steps has its rules over the whole of it', () => {
   expect(without).toMatchObject([{ rule: 'communication', ranks: [0, 1] }]);
   expect(Math.abs((without[0]?.share ?? 0) - (withSteps[0]?.share ?? 0))).toBeLessThan(0.1);
 });
+
+test('tensor cores are missed on devices whose kernels tell by their names, and on no others', () => {
+  const plain = (call: string) => (text: string) => text.replaceAll('sm90_xmma_gemm', 'gemm').replaceAll('cudaLaunchKernel', call);
+  const missed = (call: string) => rulesOf({ seed: 7, ranks: 1, steps: 2 }, plain(call)).filter(({ rule }) => rule === 'tensor_cores');
+  expect(missed('cudaLaunchKernel')).toMatchObject([{ ranks: [0], threshold: 0 }]);
+  expect(missed('hipExtModuleLaunchKernel')).toHaveLength(1);
+  expect(missed('urEnqueueKernelLaunch')).toEqual([]);
+});

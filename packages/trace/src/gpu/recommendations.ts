@@ -5,7 +5,8 @@
 //                    the events of torch's, the GPU idles for over 5 % for a host in phases of data
 //   communication    communication behind no kernel takes over 10 % (TensorBoard plugin)         exposed communication
 //   low_utilisation  kernels run for under 50 %, and it idles for most of the rest (plugin)      unknown
-//   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin)     unknown
+//   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin);    unknown
+//                    of devices of NVIDIA and AMD, whose kernels tell by their names
 //   host_late        the GPU idles for over 10 % for a host that is in no data loader            that time
 //   launches         it idles for over 10 % between launches and their kernels                   that time
 //   copies           copies and sets behind no kernel take over 10 %                             that time
