@@ -55,6 +55,30 @@ test('waiting for a late rank is no communication: the rank that waits least cou
   ]);
 });
 
+test("data that is late in the program's own phase counts beside torch's loader, and on ranks without that", () => {
+  const file = (loaderUs: number, phaseUs: number): string => {
+    const traceEvents: object[] = [];
+    const span = (cat: string, name: string, start: number, dur: number, args: object = {}, pid = 9): number =>
+      traceEvents.push({ ph: 'X', cat, name, pid, tid: 7, ts: start, dur, args });
+    for (let step = 0; step < 4; step++) {
+      const at = 1000 * step;
+      span('user_annotation', `ProfilerStep#${step}`, at, 1000);
+      span('user_annotation', 'data_load', at + 1, phaseUs);
+      if (loaderUs > 0) span('user_annotation', 'enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__', at + 2, loaderUs);
+      span('cuda_runtime', 'cudaLaunchKernel', at + phaseUs + 2, 5, { correlation: step + 1 });
+      span('kernel', 'add', at + phaseUs + 8, 990 - phaseUs, { correlation: step + 1, device: 0, stream: 7 }, 0);
+    }
+    return JSON.stringify({ traceEvents });
+  };
+  const gpus = new GpuSink();
+  finish(mergeRun(sourcesOfKineto([file(5, 310), file(0, 310), file(3, 6)].map(tableOfKineto)), gpus));
+  const [loader] = gpus.summary.recommendations.filter(({ rule }) => rule === 'data_loader');
+  expect(loader).toMatchObject({ ranks: [0, 1] });
+  within(loader?.share ?? 0, 0.31, 0.02);
+});
+
+const within = (value: number, wanted: number, share: number): void => expect(Math.abs(value / wanted - 1)).toBeLessThan(share);
+
 const rulesOf = (options: GpuJobOptions, textOf = (text: string): string => text) => {
   const gpus = new GpuSink();
   finish(mergeRun(sourcesOfKineto(gpuJob({ ranks: 4, ...options }).files.map(({ text }) => tableOfKineto(textOf(text)))), gpus));

@@ -1,8 +1,8 @@
 // What to change, from measured rules: each with its evidence, its threshold and what it would save. Where no rule fires, there is none.
 //
 //   rule             fires, on the mean of a rank's steps                                        saves
-//   data_loader      the host is in a data loader for over 5 % (TensorBoard plugin); without     the time in which the GPU idles meanwhile
-//                    the events of torch's, the GPU idles for over 5 % for a host in phases of data
+//   data_loader      the host is in torch's data loader for over 5 % (TensorBoard plugin), or    the time in which the GPU idles meanwhile
+//                    the GPU idles for over 5 % for a host in a loader or in phases of data
 //   communication    communication behind no kernel takes over 10 % (TensorBoard plugin)         exposed communication
 //   low_utilisation  kernels run for under 50 %, and it idles for most of the rest (plugin)      unknown
 //   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin);    unknown
@@ -110,7 +110,8 @@ export function ruleShares(
   const isIdle = ofTotal(totals.idle) >= (1 - utilisation) / 2;
   const noCores = kernels.tensorCores === 0 && kernels.total > 0;
   return {
-    data_loader: { share: hasLoader ? shareOf('dataLoader', ofTotal(inLoader)) : ofTotal(inLoader), saves: inLoader / count },
+    // Data may also be late in phases of the program's own, around torch's loader or on other ranks than it.
+    data_loader: { share: Math.max(hasLoader ? shareOf('dataLoader', 0) : 0, ofTotal(inLoader)), saves: inLoader / count },
     communication: { share: shareOf('communication', ofTotal(totals.exposed)), saves: totals.exposed / count },
     low_utilisation: { share: isIdle ? utilisation : 1, saves: undefined },
     tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
