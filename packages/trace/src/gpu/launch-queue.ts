@@ -14,14 +14,14 @@ import { kindOf } from './kernel-class.ts';
 
 /** ns. */
 export interface LaunchSummary {
-  /** Work whose launch was recorded, and work without. */
+  /** Launches, a graph's as one, and work of which none was recorded. */
   readonly launched: number;
   readonly withoutLaunch: number;
-  /** From the end of the call to the start of its work, 0 where the work began before the call returned. */
+  /** From the end of the call to the start of its first work, 0 where that began before the call returned. */
   readonly delay: { readonly mean: number; readonly p50: number; readonly p95: number; readonly max: number } | undefined;
   /** Length of the calls. */
   readonly callMean: number;
-  /** Work shorter than its call: the host cannot keep the device busy with it. */
+  /** Launches whose work is shorter than the call: the host cannot keep the device busy with it. */
   readonly shorterThanCall: number;
 }
 
@@ -35,8 +35,11 @@ export interface QueueSummary extends WorkStream {
 
 export function launchSummary(work: RankWork): LaunchSummary {
   const { columns, length } = work.work;
+  const { start: called, end: returned } = work.host.columns;
   const delays = new QuantileSketch();
-  let [launched, withoutLaunch, shorterThanCall, calls, sum] = [0, 0, 0, 0, 0];
+  /** By row of a call: how long its work ran. */
+  const ran = new Map<number, number>();
+  let [withoutLaunch, shorterThanCall, calls, sum] = [0, 0, 0, 0];
   for (let row = 0; row < length; row++) {
     if (columns.kind[row] === kindOf.sync) continue;
     const call = work.callOf(row);
@@ -44,15 +47,17 @@ export function launchSummary(work: RankWork): LaunchSummary {
       withoutLaunch++;
       continue;
     }
-    launched++;
-    const [called, returned] = [work.host.columns.start[call] as number, work.host.columns.end[call] as number];
     const start = columns.start[row] as number;
-    const delay = Math.max(0, start - returned);
+    const before = ran.get(call);
+    ran.set(call, (before ?? 0) + (columns.end[row] as number) - start);
+    if (before !== undefined) continue;
+    const delay = Math.max(0, start - (returned[call] as number));
     delays.add(delay);
     sum += delay;
-    calls += returned - called;
-    if ((columns.end[row] as number) - start < returned - called) shorterThanCall++;
+    calls += (returned[call] as number) - (called[call] as number);
   }
+  for (const [call, time] of ran) if (time < (returned[call] as number) - (called[call] as number)) shorterThanCall++;
+  const launched = ran.size;
   const [p50, p95] = delays.quantiles([0.5, 0.95]) ?? [0, 0];
   const delay = launched === 0 ? undefined : { mean: sum / launched, p50, p95, max: delays.most ?? 0 };
   return { launched, withoutLaunch, delay, callMean: launched === 0 ? 0 : calls / launched, shorterThanCall };

@@ -115,3 +115,25 @@ test('tensor cores are missed on devices whose kernels tell by their names, and 
   expect(missed('hipExtModuleLaunchKernel')).toHaveLength(1);
   expect(missed('urEnqueueKernelLaunch')).toEqual([]);
 });
+
+test("a graph's launch is one, and the pauses between its kernels are none of launches", () => {
+  const traceEvents: object[] = [];
+  const span = (cat: string, name: string, ts: number, dur: number, args: object = {}, pid = 9): number =>
+    traceEvents.push({ ph: 'X', cat, name, pid, tid: 7, ts, dur, args });
+  for (let step = 0; step < 4; step++) {
+    const at = 1000 * step;
+    span('user_annotation', `ProfilerStep#${step}`, at, 1000);
+    span('cuda_runtime', 'cudaGraphLaunch', at + 5, 20, { correlation: step + 1 });
+    for (let kernel = 0; kernel < 100; kernel++)
+      span('kernel', 'of_graph', at + 30 + 9 * kernel, 7, { correlation: step + 1, device: 0, stream: 7 }, 0);
+  }
+  const gpus = new GpuSink();
+  finish(mergeRun(sourcesOfKineto([tableOfKineto(JSON.stringify({ traceEvents }))]), gpus));
+  const { ranks, recommendations: rules } = gpus.summary;
+  expect(ranks[0]?.idle.byCause.launch).toBeGreaterThan(0.15 * (ranks[0]?.totals.length ?? 0));
+  expect(rules.map(({ rule }) => rule)).not.toContain('launches');
+  expect(ranks[0]?.launches).toEqual({
+    ...{ launched: 4, withoutLaunch: 0, callMean: 20 * us, shorterThanCall: 0 },
+    delay: { mean: 5 * us, p50: expect.closeTo(5 * us, -2), p95: expect.closeTo(5 * us, -2), max: 5 * us },
+  });
+});

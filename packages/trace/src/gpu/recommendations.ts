@@ -8,7 +8,8 @@
 //   tensor_cores     no kernel uses tensor cores, and ops that could do (TensorBoard plugin);    unknown
 //                    of devices of NVIDIA and AMD, whose kernels tell by their names
 //   host_late        the GPU idles for over 10 % for a host that is in no data loader            that time
-//   launches         it idles for over 10 % between launches and their kernels                   that time
+//   launches         it idles for over 10 % between launches and their kernels, but for its      that time
+//                    own pauses before queued work
 //   copies           copies and sets behind no kernel take over 10 %                             that time
 //
 // Communication kernels also spin for ranks that are late, which is no communication. The rank that waits least shows how much of it is: of several ranks,
@@ -103,6 +104,8 @@ export function ruleShares(
   const inLoader = late
     .filter(({ phase, op }) => dataLoaderName.test(phase) || dataLoaderName.test(op) || (phase !== '' && roles.of(phase) === 'data'))
     .reduce((sum, { time }) => sum + time, 0);
+  // The device's own pauses before queued work, as between the kernels of a graph, are no launches.
+  const launching = Math.max(0, idle.hostBound - idle.byCause.hostLate);
   const outside = Math.max(0, idle.byCause.hostLate - inLoader);
   const ofTotal = (time: number): number => (totals.length > 0 ? time / totals.length : 0);
   const utilisation = Math.min(1, ...devices.map(({ utilisation: of }) => of));
@@ -116,7 +119,7 @@ export function ruleShares(
     low_utilisation: { share: isIdle ? utilisation : 1, saves: undefined },
     tensor_cores: { share: noCores ? kernels.tensorCoreOps / kernels.total : 0, saves: undefined },
     host_late: { share: ofTotal(outside), saves: outside / count },
-    launches: { share: ofTotal(idle.byCause.launch), saves: idle.byCause.launch / count },
+    launches: { share: ofTotal(launching), saves: launching / count },
     copies: { share: ofTotal(totals.copies), saves: totals.copies / count },
   };
 }
