@@ -88,7 +88,7 @@ describe('a backward on a thread of autograd', () => {
     event('kernel', 'gemm', 7, ts + 10, 3, { correlation, device: 0, stream: 7 }),
   ];
   /** Forward 50 to 100 µs, the backward's ops 120 to 700 µs, the optimizer from 800 µs on. */
-  const linesOf = (backward: number) => {
+  const sinkWith = (backward: number): GpuSink => {
     const traceEvents = [
       event('user_annotation', 'ProfilerStep#3', 1, 0, 1000),
       ...[event('cpu_op', 'aten::linear', 1, 50, 50), ...launch(1, 60, 1)],
@@ -98,8 +98,10 @@ describe('a backward on a thread of autograd', () => {
     ];
     const sink = new GpuSink();
     finish(mergeRun(sourcesOfKineto([tableOfKineto(JSON.stringify({ traceEvents }))]), sink));
-    return (sink.summary.segments?.segments ?? []).map(({ name, start, end }) => `${name} ${start / 1000} to ${end / 1000}`);
+    return sink;
   };
+  const linesOf = (backward: number) =>
+    (sinkWith(backward).summary.segments?.segments ?? []).map(({ name, start, end }) => `${name} ${start / 1000} to ${end / 1000}`);
 
   test('the path goes through its ops, and back to the thread that waited for it', () => {
     expect(linesOf(2)).toEqual(linesOf(1));
@@ -108,5 +110,15 @@ describe('a backward on a thread of autograd', () => {
       ...['before MulBackward0 400 to 420', 'MulBackward0 420 to 700', 'before aten::add_ 700 to 800', 'aten::add_ 800 to 900'],
       'after aten::add_ 900 to 1000',
     ]);
+  });
+
+  test('sums by name: what lies before, between and after ops is none of their time', () => {
+    const { lines = [] } = sinkWith(1).summary.path ?? {};
+    const sums = new Map(lines.map(({ name, total }) => [name, total / 1000]));
+    expect(sums.get('before aten::linear')).toBe(50);
+    expect(sums.get('before aten::add_')).toBe(100);
+    expect(sums.get('after aten::add_')).toBe(100);
+    for (const op of ['aten::linear', 'aten::add_']) expect(sums.get(op) ?? 0).toBeLessThanOrEqual(100);
+    expect(lines.reduce((sum, { total }) => sum + total, 0)).toBe(1_000_000);
   });
 });

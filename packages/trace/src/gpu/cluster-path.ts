@@ -21,7 +21,7 @@ import { countBelow } from '../model/count-below.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import { classOf } from './kernel-class.ts';
-import { edgeKindNumber, noBounds, overlappingSteps, type PathBound, type PathEdge, type PathSpan, pathBounds } from './path-edges.ts';
+import { edgeKindNumber, noBounds, overlappingSteps, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
 import { type PathPlaces, type PathWorth, pathWorth, weightOnPath } from './path-worth.ts';
@@ -154,8 +154,8 @@ class PathSums {
   readonly #ranks: readonly RankOfPath[];
   readonly #byBound = noBounds();
   readonly #byRank = new Map<number, Record<PathBound, number>>();
-  /** By rank, name and bound. */
-  readonly #lines = new Map<number, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
+  /** By rank, bound and name. */
+  readonly #lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
   readonly #pieces: PathPiece[] = [];
 
   constructor(graph: PathGraph, places: PathPlaces, paths: readonly RankPath[], ranks: readonly RankOfPath[]) {
@@ -180,7 +180,9 @@ class PathSums {
     const name = phase === undefined ? nameOf(part, span, path.isLast(edge), work.names) : work.names.text(phase.name);
     const about = { rank, bound: part.bound, name, start, end, row: part.bound === 'cpu' ? span.row : -1 };
     this.#pieces.push({ ...about, span: phase === undefined ? span : { isWork: false, start: phase.start, end: phase.end } });
-    this.#sum(rank, { ...part, weight, name: phase?.name ?? part.name }, work.names);
+    // Time between two ops of the host is none of theirs.
+    const isPause = part.bound === 'cpu' && (phase !== undefined || span.row < 0);
+    this.#sum(rank, part.bound, isPause ? name : work.names.text(part.name), weight);
   }
 
   drawn(step: number): Omit<DrawnPath, 'worth'> {
@@ -196,7 +198,7 @@ class PathSums {
     return { path, segments: { step, total: path.total, byBound, ...joinedSegments(this.#pieces) } };
   }
 
-  #sum(rank: number, { bound, name, weight }: PathEdge, names: WorkNames): void {
+  #sum(rank: number, bound: PathBound, name: string, weight: number): void {
     this.#byBound[bound] += weight;
     let ofRank = this.#byRank.get(rank);
     if (ofRank === undefined) {
@@ -204,10 +206,10 @@ class PathSums {
       this.#byRank.set(rank, ofRank);
     }
     ofRank[bound] += weight;
-    const key = (rank * limits.gpuNamesMax + name) * pathBounds.length + pathBounds.indexOf(bound);
+    const key = `${rank} ${bound} ${name}`;
     let line = this.#lines.get(key);
     if (line === undefined) {
-      line = { rank, bound, name: names.text(name), total: 0, count: 0 };
+      line = { rank, bound, name, total: 0, count: 0 };
       this.#lines.set(key, line);
     }
     line.total += weight;
