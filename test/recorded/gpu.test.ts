@@ -337,7 +337,7 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
   test('GPU summary', () => {
     const { expected, work } = load();
     const windows = pluginWindows(work);
-    const [usage] = deviceUsage(work, windows[0]?.start as number, windows.at(-1)?.end as number);
+    const [usage] = deviceUsage(work, windows);
     const percent = (share: number | undefined): string => `${Math.round(10_000 * (share as number)) / 100} %`;
     const said = [...expected.gpu_metrics[0].matchAll(/'title': '(GPU Utilization|Est\. \w+ \w+)', 'value': '([^']+)'/g)].map(
       ([, , value]) => value,

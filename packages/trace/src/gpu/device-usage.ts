@@ -18,13 +18,17 @@ export interface DeviceUsage {
   readonly occupancy: number | undefined;
 }
 
-/** Usage of each device between `from` and `until`. */
-export function deviceUsage(work: RankWork, from: number, until: number): readonly DeviceUsage[] {
-  if (!(until > from)) return [];
-  return work.devices.map((device) => usageOf(work, device, from, until));
+/** Usage of each device in these stretches, which are in order: between two cycles of a profiler nothing was recorded. */
+export function deviceUsage(
+  work: RankWork,
+  stretches: readonly { readonly start: number; readonly end: number }[],
+): readonly DeviceUsage[] {
+  const all = new Intervals();
+  for (const { start, end } of stretches) all.add(start, end);
+  return all.length === 0 ? [] : work.devices.map((device) => usageOf(work, device, all));
 }
 
-function usageOf(work: RankWork, device: number, from: number, until: number): DeviceUsage {
+function usageOf(work: RankWork, device: number, stretches: Intervals): DeviceUsage {
   const { columns, length } = work.work;
   const busy = new Intervals();
   /** Begins and ends of kernels with a known number of blocks. */
@@ -33,22 +37,24 @@ function usageOf(work: RankWork, device: number, from: number, until: number): D
   for (let row = 0; row < length; row++) {
     if (columns.kind[row] !== kindOf.kernel || columns.class[row] === classOf.other) continue;
     if (work.streams[columns.stream[row] as number]?.device !== device) continue;
-    const [start, end] = [Math.max(from, columns.start[row] as number), Math.min(until, columns.end[row] as number)];
-    if (end <= start) continue;
-    busy.add(start, end);
+    const [from, until] = [columns.start[row] as number, columns.end[row] as number];
+    busy.add(from, until);
     const shape = (columns.shape[row] as number) - 1;
-    if (shape < 0) continue;
-    const blocks = work.shapes.columns.blocksPerSm[shape] as number;
-    if (blocks > 0) changes.push({ time: start, blocks }, { time: end, blocks: -blocks });
-    const occupancy = work.shapes.columns.occupancy[shape] as number;
-    if (!(occupancy >= 0)) continue;
-    occupied += (end - start) * occupancy;
-    occupiedTime += end - start;
+    const blocks = shape < 0 ? 0 : (work.shapes.columns.blocksPerSm[shape] as number);
+    const occupancy = shape < 0 ? Number.NaN : (work.shapes.columns.occupancy[shape] as number);
+    stretches.within(from, until, (start, end) => {
+      if (end <= start) return;
+      if (blocks > 0) changes.push({ time: start, blocks }, { time: end, blocks: -blocks });
+      if (!(occupancy >= 0)) return;
+      occupied += (end - start) * occupancy;
+      occupiedTime += end - start;
+    });
   }
-  const span = until - from;
+  const span = stretches.total;
+  const used = stretches.from.reduce((sum, from, at) => sum + busy.covered(from, stretches.until[at] as number), 0);
   return {
     device,
-    utilisation: busy.total / span,
+    utilisation: used / span,
     smEfficiency: changes.length === 0 ? undefined : smTime(changes) / span,
     occupancy: occupiedTime === 0 ? undefined : occupied / occupiedTime / 100,
   };

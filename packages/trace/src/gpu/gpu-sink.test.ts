@@ -192,6 +192,27 @@ test('without steps, the figures cover the time from the first work to the end o
   ]);
 });
 
+test('between two cycles of a profiler nothing was recorded: utilisation, occupancy and queues are those of the steps', () => {
+  const traceEvents: object[] = [];
+  const span = (cat: string, name: string, ts: number, dur: number, args: object = {}, pid = 9): number =>
+    traceEvents.push({ ph: 'X', cat, name, pid, tid: 7, ts, dur, args });
+  for (const number of [1, 2, 3, 101, 102, 103]) {
+    const at = 1000 * number;
+    span('user_annotation', `ProfilerStep#${number}`, at, 1000);
+    span('cuda_runtime', 'cudaLaunchKernel', at + 2, 5, { correlation: number });
+    const shape = { 'blocks per SM': 0.5, 'est. achieved occupancy %': 40 };
+    span('kernel', 'add', at + 102, 800, { correlation: number, device: 0, stream: 7, ...shape }, 0);
+  }
+  const [rank] = summaryOf([JSON.stringify({ traceEvents })]).ranks as [GpuRank];
+  expect(rank.totals.length).toBe(6000 * us);
+  const [device] = rank.devices;
+  within(device?.utilisation ?? 0, 0.8, 1e-6);
+  within(device?.smEfficiency ?? 0, 0.4, 1e-6);
+  within(device?.occupancy ?? 0, 0.4, 1e-6);
+  // From the first call to the last begin of work.
+  within(rank.queues[0]?.mean ?? 0, (6 * 100) / (6000 - 2 - 898), 1e-6);
+});
+
 test.each([9, 20, 40, 80])(
   'in a queue that stays full each launch waits for a kernel, of %i µs: that is no pace of the host',
   (kernelUs) => {

@@ -145,7 +145,7 @@ export function* gpuRank(
   const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
   const places = idlePlaces(work, pieces, waits);
   yield;
-  const devices = deviceUsage(work, from, until);
+  const devices = deviceUsage(work, steps.length > 0 ? steps : [{ start: from, end: until }]);
   yield;
   const streams = streamIdle(work);
   yield;

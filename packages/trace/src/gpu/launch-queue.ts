@@ -10,6 +10,7 @@ import { QuantileSketch } from '../model/quantile-sketch.ts';
 import { median } from '../model/robust.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
+import { Intervals } from './intervals.ts';
 import { kindOf } from './kernel-class.ts';
 
 /** ns. */
@@ -26,7 +27,7 @@ export interface LaunchSummary {
 }
 
 export interface QueueSummary extends WorkStream {
-  /** Time-weighted mean, and the most. */
+  /** Mean over the time of the steps, without steps over all time, and the most. */
   readonly mean: number;
   readonly max: number;
   /** Time for which launches waited for room in the queue, ns; by HTA's conventions, for which it held 1024. */
@@ -99,10 +100,13 @@ function streamLaunches(work: RankWork): ReadonlyMap<number, StreamLaunches> {
 /** Queues of the streams with launched work, in order of their first launch. */
 export function queueSummaries(work: RankWork): readonly QueueSummary[] {
   const { start } = work.host.columns;
+  const steps = new Intervals();
+  if (!work.htaCompatible) for (const window of work.windows) steps.add(window.start, window.end);
+  const timeOf = (from: number, until: number): number => (steps.length > 0 ? steps.covered(from, until) : until - from);
   return [...streamLaunches(work)].map(([index, launches]) => {
     const called = Float64Array.from(launches.calls, (call) => start[call] as number).sort();
     const started = Float64Array.from(launches.rows, (row) => work.work.columns.start[row] as number);
-    const { isFull, ...queue } = queueOf(called, started);
+    const { isFull, ...queue } = queueOf(called, started, timeOf);
     const blocked = work.htaCompatible ? isFull : blockedTime(work, launches);
     return { ...(work.streams[index] as WorkStream), ...queue, blocked };
   });
@@ -163,13 +167,17 @@ function blockedTime(work: RankWork, launches: StreamLaunches): number {
   return blockedOf(work, launches).reduce((sum, { call, own }) => sum + (end[call] as number) - (start[call] as number) - own, 0);
 }
 
-/** Both in order. `isFull`: time for which HTA takes the queue for full. */
-function queueOf(calls: Float64Array, started: Float64Array): { readonly mean: number; readonly max: number; readonly isFull: number } {
+/** Both in order. `timeOf`: the time that counts for the mean. `isFull`: time for which HTA takes the queue for full. */
+function queueOf(
+  calls: Float64Array,
+  started: Float64Array,
+  timeOf: (from: number, until: number) => number,
+): { readonly mean: number; readonly max: number; readonly isFull: number } {
   let [held, max, isFull, area, ofCalls] = [0, 0, 0, 0, 0];
   const first = Math.min(calls[0] as number, started[0] as number);
   let time = first;
   const pass = (now: number): void => {
-    area += held * (now - time);
+    if (held !== 0) area += held * timeOf(time, now);
     if (held >= htaQueueLengthMax) isFull += now - time;
     time = now;
   };
@@ -187,5 +195,6 @@ function queueOf(calls: Float64Array, started: Float64Array): { readonly mean: n
     pass(calls[ofCalls] as number);
     held++;
   }
-  return { mean: time > first ? area / (time - first) : 0, max, isFull };
+  const all = timeOf(first, time);
+  return { mean: all > 0 ? area / all : 0, max, isFull };
 }
