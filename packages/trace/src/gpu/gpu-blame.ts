@@ -66,8 +66,7 @@ export interface DeviceLevels {
 
 /** Explains the change of steps on the devices. */
 export function changeOnDevices(before: BlameLevels, now: BlameLevels): BlameChange {
-  const change = blameOf(before, now);
-  return { ...change, kind: onDevices(change.kind) };
+  return inWordsOfDevices(blameOf(before, now));
 }
 
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
@@ -386,8 +385,10 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary, transfers: Transfers): B
               : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
     return { ...finding, ...(isHost && { hostIn: mostlyIn(about) }), kind, evidence };
   });
-  return { ...blame, verdict: onDevices(blame.verdict), findings };
+  return { ...blame, verdict: onDevices(blame.verdict), findings, change: blame.change && inWordsOfDevices(blame.change) };
 }
+
+const inWordsOfDevices = (change: BlameChange): BlameChange => ({ ...change, kind: onDevices(change.kind) });
 
 /** Devices wait for their host as ranks do for data, and for communication as ranks do for the network. */
 const onDevices = <Kind extends Verdict>(kind: Kind): Kind =>
@@ -400,8 +401,9 @@ function wholeWindow(ranks: readonly DeviceRank[]): RepeatingWindows | undefined
 }
 
 /** One rank's file shows nothing of its peers, but how its own devices were held up. */
-function ofOneRank(blame: Blame, rank: GpuRank): Blame {
+function ofOneRank(inHostsWords: Blame, rank: GpuRank): Blame {
   const { totals, idle } = rank;
+  const blame = { ...inHostsWords, change: inHostsWords.change && inWordsOfDevices(inHostsWords.change) };
   const steps = Math.max(1, rank.steps.length + rank.stepsLeftOut);
   const finding = (
     kind: 'host_bound' | 'communication_bound' | 'copy_bound',

@@ -179,12 +179,15 @@ const cases: readonly Case[] = [
   },
 ];
 
-function analysed(files: readonly (readonly Row[])[]) {
+const tablesOf = (files: readonly (readonly Row[])[]) => files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents })));
+const analysed = (files: readonly (readonly Row[])[]) => analysedSources(sourcesOfKineto(tablesOf(files)));
+
+function analysedSources(sources: readonly BatchSource[]) {
   const gpus = new GpuSink();
   const blame = new GpuBlameSink(gpus);
-  const tables = files.map((traceEvents) => tableOfKineto(JSON.stringify({ traceEvents })));
-  finish(mergeRun(sourcesOfKineto(tables), teeSink(gpus, blame)));
-  return { ranks: gpus.summary.ranks, blame: blame.blame, path: gpus.summary.segments, worth: gpus.summary.worth };
+  finish(mergeRun(sources, teeSink(gpus, blame)));
+  const { ranks, segments: path, worth } = gpus.summary;
+  return { ranks, blame: blame.blame, path, worth };
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -272,4 +275,35 @@ test.each([
   expect(worth[0]).toMatchObject({ name: 'gemm', bound: 'compute', savesAtHalf: 35_000 });
   const { ranks } = analysed([[step(3, 0, 100), call(1, 5), work(1, 10, 40), waiting(68), call(2, 70), work(2, 80, 90)]]);
   expect(ranks[0]?.steps[0]?.idleBy.dependency).toBe(28_000);
+});
+
+/** Steps of `1000 + late` µs with a kernel of 800 µs and an all-reduce; where the host is late, both begin later, else the all-reduce takes longer. */
+function longSteps(lateness: readonly number[], isHost: boolean): Row[] {
+  let at = 0;
+  return lateness.flatMap((late, number) => {
+    const from = at;
+    at += 1000 + late;
+    const begin = from + (isHost ? late : 0);
+    const calls = [call(2 * number + 1, begin + 5), call(2 * number + 2, begin + 20)];
+    const ofGroup = {
+      'Collective name': 'allreduce',
+      'Process Group Name': '0',
+      'In msg nelems': 9,
+      dtype: 'Float',
+      'Group size': 2,
+      Seq: number + 1,
+    };
+    const place = { device: 0, stream: 20, correlation: 2 * number + 2, ...ofGroup };
+    const all = event('kernel', nccl, { pid: 0, tid: 20 }, begin + 811, 160 + (isHost ? 0 : late), place);
+    return [step(number, from, at), ...calls, work(2 * number + 1, begin + 10, begin + 810), all];
+  });
+}
+
+test.each([
+  [true, 'host_bound'],
+  [false, 'communication_bound'],
+] as const)("what changed since a run's beginning is said in the words of devices (hosts are late: %s): %s", (isHost, kind) => {
+  const lateness = Array.from({ length: 200 }, (_, number) => (number < 150 ? 0 : 600));
+  const { blame } = analysed([longSteps(lateness, isHost), longSteps(lateness, isHost)]);
+  expect(blame?.last.change).toMatchObject({ kind });
 });
