@@ -71,6 +71,16 @@ a rank slower than its peers in each step would be seen from 1.20 ms in forward 
 rests on clocks known to ± 30.0 µs, waits and transfers to ± 60.0 µs per step; own work needs no clocks`);
 });
 
+it('shows time of which it is unknown whether ranks wait or transfer apart from transfers', () => {
+  const unknown = (of: RankBreakdown): RankBreakdown => ({ ...of, unmatched: 3e6, other: of.other - 3e6 });
+  const text = formatBlame(ofRun({ ...blame, breakdown: blame.breakdown.map(unknown) }));
+  const [head, first] = text.split('\n').filter((line) => /^(?:own work|rank 0)/.test(line));
+  expect(head?.split(/ {2,}/)).toEqual([
+    ...['own work per step', 'step', 'forward', 'data', 'waits', 'transfer', 'unmatched', 'other', 'waits for'],
+  ]);
+  expect(first?.split(/ {2,}/).slice(4, 8)).toEqual(['9.00 ms', '2.00 ms', '3.00 ms', '13.0 ms']);
+});
+
 it('says which steps of a long run a finding covers, and what the verdict is about', () => {
   const balanced: Blame = { ...blame, verdict: 'balanced', findings: [], steps: { count: 256, first: 644, last: 899, leftOut: 0 } };
   const text = formatBlame({

@@ -166,11 +166,14 @@ function breakdownTable({ breakdown }: Blame): string {
     .map(([name]) => name);
   const worst = [...breakdown].sort((a, b) => ownOf(b) - ownOf(a)).slice(0, ranksShown);
   const listed = breakdown.filter((rank) => worst.includes(rank));
+  // Communication, or waiting for ranks whose parts are not here: unknown which.
+  const hasUnmatched = listed.some((rank) => rank.unmatched > 0);
+  const unmatched = hasUnmatched ? ['unmatched'] : [];
   const rows = listed.map((rank) => {
     const rest = [...rank.own].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), rank.other);
     const waiting = rank.waits.reduce((sum, { length }) => sum + length, 0);
     const own = shown.map((name) => formatNanos(rank.own.get(name) ?? 0));
-    const lengths = [waiting, rank.transfer + rank.unmatched, rest].map(formatNanos);
+    const lengths = [waiting, rank.transfer, ...(hasUnmatched ? [rank.unmatched] : []), rest].map(formatNanos);
     return [`rank ${rank.rank}`, formatNanos(rank.step), ...own, ...lengths, waitText(rank.waits)];
   });
   const head = [
@@ -179,10 +182,11 @@ function breakdownTable({ breakdown }: Blame): string {
     ...shown.map((name) => nameInLine(name, phaseChars)),
     'waits',
     'transfer',
+    ...unmatched,
     'other',
     'waits for',
   ];
-  const text = formatTable([head, ...rows], [false, ...Array(shown.length + 4).fill(true), false]);
+  const text = formatTable([head, ...rows], [false, ...Array(head.length - 2).fill(true), false]);
   const more = breakdown.length - listed.length;
   return more > 0 ? `${text}\n(the ${listed.length} of ${breakdown.length} ranks that work longest; all of them with --json)` : text;
 }

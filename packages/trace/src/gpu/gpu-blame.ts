@@ -201,7 +201,9 @@ export class GpuBlameSink implements TraceSink {
     };
     const told: Told = (blame, window) =>
       runBlameOf(
-        ranks.length === 1 ? ofOneRank(blame, summary.ranks[0] as GpuRank) : ofDevices(paced(blame), summary, transfersOnRanks(window)),
+        ranks.length === 1
+          ? ofOneRank(blame, summary.ranks[0] as GpuRank, this.#missing.length)
+          : ofDevices(paced(blame), summary, transfersOnRanks(window)),
       );
     for (const lap of lapsOf(ranks)) {
       const steps = new DeviceSteps(lap, this.#parts.groups);
@@ -400,8 +402,8 @@ function wholeWindow(ranks: readonly DeviceRank[]): RepeatingWindows | undefined
   return extent && { name: 'the whole recording', windows: [[{ number: 0, ...extent }]] };
 }
 
-/** One rank's file shows nothing of its peers, but how its own devices were held up. */
-function ofOneRank(inHostsWords: Blame, rank: GpuRank): Blame {
+/** One rank's file shows nothing of its peers, of which there are `missing`, but how its own devices were held up. */
+function ofOneRank(inHostsWords: Blame, rank: GpuRank, missing: number): Blame {
   const { totals, idle } = rank;
   const blame = { ...inHostsWords, change: inHostsWords.change && inWordsOfDevices(inHostsWords.change) };
   const steps = Math.max(1, rank.steps.length + rank.stepsLeftOut);
@@ -418,7 +420,7 @@ function ofOneRank(inHostsWords: Blame, rank: GpuRank): Blame {
   };
   const findings = [
     finding('host_bound', idle.hostBound, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])], mostlyIn([rank])),
-    finding('communication_bound', totals.exposed, 'GPU communication', communicationEvidence([rank])),
+    finding('communication_bound', totals.exposed, 'GPU communication', [...communicationEvidence([rank]), ...unknownWaiting(missing)]),
     finding('copy_bound', totals.copies, copyPhase, copyEvidence([rank])),
   ]
     .filter(({ shareOfStep }) => shareOfStep >= shareToJudgeAlone)
@@ -430,5 +432,8 @@ function ofOneRank(inHostsWords: Blame, rank: GpuRank): Blame {
   const why: BlameFinding = { kind: 'inconclusive', ranks: [], phase: undefined, ...noCost, evidence: [text] };
   return { ...blame, verdict: 'inconclusive', findings: [why] };
 }
+
+const unknownWaiting = (missing: number): string[] =>
+  missing === 0 ? [] : [`it communicates, or waits for ranks that are not here: ${missing} of ${missing + 1}`];
 
 const noCost = { costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0 } as const;

@@ -29,6 +29,8 @@ export class GpuSink implements TraceSink {
   readonly #record = new WorkRecord();
   readonly #htaCompatible: boolean;
   #worldSize = 0;
+  /** Ranks of the job of which nothing is here. */
+  #missing = 0;
   #summary: GpuSummary | undefined;
   /** By index of a process that holds device work. */
   #attempts: ReadonlyMap<number, number> = new Map();
@@ -38,7 +40,9 @@ export class GpuSink implements TraceSink {
   }
 
   begin(header: TraceHeader): void {
-    this.#worldSize = Math.max(header.worldSize, new Set(header.processes.map(({ rank }) => rank)).size);
+    const { size } = new Set(header.processes.map(({ rank }) => rank));
+    this.#worldSize = Math.max(header.worldSize, size);
+    this.#missing = this.#worldSize - size;
     this.#record.begin(header);
   }
 
@@ -97,7 +101,10 @@ export class GpuSink implements TraceSink {
     yield;
     const works = fullestAttempt(all);
     const drawn = yield* clusterPath(works);
-    const advised = recommendations(ranks.map(({ rank, rules }) => ({ rank, shares: rules })));
+    const advised = recommendations(
+      ranks.map(({ rank, rules }) => ({ rank, shares: rules })),
+      this.#missing,
+    );
     this.#summary = {
       ranks,
       recommendations: advised,

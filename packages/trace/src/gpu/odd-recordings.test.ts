@@ -5,7 +5,7 @@ import { mergeRun } from '../merge/merge-run.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
-import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { sourceOfKineto, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { GpuBlameSink } from './gpu-blame.ts';
 import { GpuSink } from './gpu-sink.ts';
 import type { GpuRank } from './gpu-summary.ts';
@@ -186,8 +186,8 @@ function analysedSources(sources: readonly BatchSource[]) {
   const gpus = new GpuSink();
   const blame = new GpuBlameSink(gpus);
   finish(mergeRun(sources, teeSink(gpus, blame)));
-  const { ranks, segments: path, worth } = gpus.summary;
-  return { ranks, blame: blame.blame, path, worth };
+  const { ranks, segments: path, worth, recommendations } = gpus.summary;
+  return { ranks, blame: blame.blame, path, worth, recommendations };
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -306,4 +306,17 @@ test.each([
   const lateness = Array.from({ length: 200 }, (_, number) => (number < 150 ? 0 : 600));
   const { blame } = analysed([longSteps(lateness, isHost), longSteps(lateness, isHost)]);
   expect(blame?.last.change).toMatchObject({ kind });
+});
+
+test('one file of eight ranks: what its kernels of communication take may be waiting for the others, and it is said so', () => {
+  const events = longSteps([900, 900, 900, 900], false);
+  const of = (worldSize: number) =>
+    analysedSources([sourceOfKineto(tablesOf([events])[0] as ReturnType<typeof tableOfKineto>, 0, worldSize)]);
+  const adviceOf = ({ recommendations }: ReturnType<typeof of>) => recommendations.find(({ rule }) => rule === 'communication')?.advice;
+  const [one, eight] = [of(1), of(8)];
+  for (const { blame } of [one, eight]) expect(blame?.verdict).toBe('communication_bound');
+  expect(eight.blame?.findings[0]?.evidence).toContain('it communicates, or waits for ranks that are not here: 7 of 8');
+  expect(adviceOf(eight)).toMatch(/; part of that time may be waiting for ranks that are not here \(7\)$/);
+  expect(one.blame?.findings[0]?.evidence.join()).not.toContain('not here');
+  expect(adviceOf(one)).toMatch(/overlap with backward$/);
 });

@@ -124,8 +124,12 @@ export function ruleShares(
   };
 }
 
-/** The rules that fire on any rank, in order of what they save. */
-export function recommendations(ranks: readonly { readonly rank: number; readonly shares: RuleShares }[]): Recommendation[] {
+/** Communication kernels of a rank wait for all others: where some are not here, nobody knows for how long. */
+const adviceBeside = (rule: RecommendationRule, missing: number): string =>
+  rule === 'communication' && missing > 0 ? `; part of that time may be waiting for ranks that are not here (${missing})` : '';
+
+/** The rules that fire on any rank, in order of what they save. `missing`: number of the job's ranks of which nothing is known. */
+export function recommendations(ranks: readonly { readonly rank: number; readonly shares: RuleShares }[], missing = 0): Recommendation[] {
   return recommendationRules
     .flatMap((rule): Recommendation[] => {
       const [threshold, isLow, isLeast] = [thresholds[rule], rule === 'low_utilisation', rule === 'communication'];
@@ -142,7 +146,7 @@ export function recommendations(ranks: readonly { readonly rank: number; readonl
             share: isLow ? Math.min(...shares) : Math.max(...shares),
             threshold,
           },
-          ...{ saves: saves.length === 0 ? undefined : Math.max(...saves), advice: advice[rule] },
+          ...{ saves: saves.length === 0 ? undefined : Math.max(...saves), advice: `${advice[rule]}${adviceBeside(rule, missing)}` },
         },
       ];
     })
