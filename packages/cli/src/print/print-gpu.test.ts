@@ -113,6 +113,8 @@ describe('the report of GPUs', () => {
     ]);
     expect(last(rank(0))[1]).toContain('over 5.0 %; up to 60.0 ms)');
     expect(formatGpu(summary([rank(0)]))).not.toContain('recommended');
+    const again = summary([rank(0), rank(0, { attempt: 1 })], { recommendations: [busy], attempt: 1 });
+    expect(formatGpu(again)).toContain('\nrecommended, for life 2 of the ranks:\n');
   });
 
   it('shows 32 ranks, and says so', () => {

@@ -234,14 +234,15 @@ function launchText(ranks: readonly GpuRank[]): string {
 }
 
 /** `recommended: num_workers … (the data loader takes 33.4 % of the time, over 5.0 %; up to 60.1 ms a step)`. */
-function adviceLines({ recommendations, ranks: all }: GpuSummary): string {
+function adviceLines({ recommendations, ranks: all, attempt }: GpuSummary): string {
+  const whose = attempt === undefined ? '' : `, for life ${attempt + 1} of the ranks`;
   const each = all.some(({ steps }) => steps.length > 0) ? ' a step' : '';
   const lines = recommendations.map((recommendation) => {
     const { ranks, saves, advice } = recommendation;
     const gain = saves === undefined || saves <= 0 ? '' : `; up to ${formatNanos(saves)}${each}`;
     return `  ${advice} (${ranksText(ranks)}: ${evidenceText(recommendation)}${gain})`;
   });
-  return lines.length === 0 ? '' : ['recommended:', ...lines].join('\n');
+  return lines.length === 0 ? '' : [`recommended${whose}:`, ...lines].join('\n');
 }
 
 type Bounds = Readonly<Record<keyof typeof pathBoundNames, number>>;

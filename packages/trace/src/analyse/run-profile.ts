@@ -201,10 +201,11 @@ function pathOf({ path: across, ranks, worth }: GpuSummary): ProfilePath | null 
   };
 }
 
-function adviceOf({ recommendations, ranks }: GpuSummary): readonly ProfileAdvice[] {
+function adviceOf({ recommendations, ranks, attempt }: GpuSummary): readonly ProfileAdvice[] {
+  const life = attempt === undefined ? '' : `, in life ${attempt + 1} of the ranks`;
   const hasSteps = ranks.some(({ steps }) => steps.length > 0);
   return recommendations.map(({ rule, ranks: of, advice, saves = null, ...one }) => {
-    return { rule, ranks: of, evidence: evidenceText({ rule, ...one }), advice, saves: hasSteps ? saves : null };
+    return { rule, ranks: of, evidence: `${evidenceText({ rule, ...one })}${life}`, advice, saves: hasSteps ? saves : null };
   });
 }
 

@@ -101,13 +101,16 @@ export class GpuSink implements TraceSink {
     yield;
     const works = fullestAttempt(all);
     const drawn = yield* clusterPath(works);
-    const advised = recommendations(
-      ranks.map(({ rank, rules }) => ({ rank, shares: rules })),
-      this.#missing,
-    );
+    const [first] = works;
+    // What held up an attempt that ended is no advice for the one behind it.
+    const advised = ranks.filter(({ attempt }) => attempt === first?.attempt);
     this.#summary = {
       ranks,
-      recommendations: advised,
+      recommendations: recommendations(
+        advised.map(({ rank, rules }) => ({ rank, shares: rules })),
+        this.#missing,
+      ),
+      ...(first !== undefined && advised.length < ranks.length && { attempt: first.attempt }),
       path: works.length === 1 && this.#htaCompatible ? undefined : drawn?.path,
       segments: drawn?.segments,
       worth: drawn?.worth ?? [],

@@ -102,6 +102,8 @@ export interface GpuPath {
 export interface GpuSummary {
   /** Rules that fire; empty where none does. */
   readonly recommendations: readonly Recommendation[];
+  /** The attempt that they and the critical path are of, where there are several: the one with most ranks, and of those the last. */
+  readonly attempt?: number;
   /** Processes with device work, in order of rank, then of attempt. */
   readonly ranks: readonly GpuRank[];
   /**

@@ -5,7 +5,7 @@ import { mergeRun } from '../merge/merge-run.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
-import { sourceOfKineto, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
+import { sourceOfKineto, sourcesOfAttempts, sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
 import { GpuBlameSink } from './gpu-blame.ts';
 import { GpuSink } from './gpu-sink.ts';
 import type { GpuRank } from './gpu-summary.ts';
@@ -186,8 +186,8 @@ function analysedSources(sources: readonly BatchSource[]) {
   const gpus = new GpuSink();
   const blame = new GpuBlameSink(gpus);
   finish(mergeRun(sources, teeSink(gpus, blame)));
-  const { ranks, segments: path, worth, recommendations } = gpus.summary;
-  return { ranks, blame: blame.blame, path, worth, recommendations };
+  const { ranks, segments: path, worth, recommendations, attempt } = gpus.summary;
+  return { ranks, blame: blame.blame, path, worth, recommendations, attempt };
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -319,4 +319,16 @@ test('one file of eight ranks: what its kernels of communication take may be wai
   expect(adviceOf(eight)).toMatch(/; part of that time may be waiting for ranks that are not here \(7\)$/);
   expect(one.blame?.findings[0]?.evidence.join()).not.toContain('not here');
   expect(adviceOf(one)).toMatch(/overlap with backward$/);
+});
+
+test('a job that was started again is advised by its last attempt, and it is said which', () => {
+  const [late, sound] = [longSteps([5000, 5000, 5000], true), longSteps([0, 0, 0], true)];
+  const shifted = sound.map((row) => ({ ...row, ts: (row.ts as number) + 100_000 }));
+  const again = analysedSources(sourcesOfAttempts([tablesOf([late, late]), tablesOf([shifted, shifted])]));
+  expect(again.ranks.map(({ rank, attempt }) => [rank, attempt])).toEqual([0, 0, 1, 1].map((rank, at) => [rank, at % 2]));
+  expect(again.attempt).toBe(1);
+  const last = analysed([shifted, shifted]);
+  expect(again.recommendations).toEqual(last.recommendations);
+  expect(last.attempt).toBeUndefined();
+  expect(analysed([late, late]).recommendations.map(({ rule }) => rule)).toContain('host_late');
 });
