@@ -8,6 +8,8 @@ import { expect, test } from 'vitest';
 import { inflate } from '../model/inflate.ts';
 import type { RunBatches } from '../store/batch-index.ts';
 import { openBatchLog } from '../store/batch-log.ts';
+import { pruneSegment } from '../store/prune-segment.ts';
+import { listSegments } from '../store/run-directory.ts';
 import { RunStore, surveyRun } from '../store/run-store.ts';
 import { mergeStored } from '../store/write-trace.ts';
 import { bundle } from '../testing/bundle.ts';
@@ -165,6 +167,42 @@ test('in a store that is open, batches keep the index that readers know, and wha
   expect(append(store, { sequence: 61 })).toBe('stored');
   await store.close();
   expect(logOf(out, 'demo')).toEqual(['0: 8 spans, missing 0, 61:1000061']);
+});
+
+test('a run that is opened while another one is pruned keeps the segment that it appends to, in this look and until it is closed', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  await writeRun(out, 'first', 9, 4);
+  await writeRun(out, 'second', 8, 4);
+  const opened: RunStore[] = [];
+  // The second run is looked up first for the survey, and then for its pruning: by then a batch came in for it.
+  let lookups = 0;
+  const open = (run: string): RunStore | undefined => {
+    if (run === 'second' && ++lookups === 2) {
+      opened.push(new RunStore(out, 'second'));
+      for (const store of opened) expect(append(store, { run: 'second', sequence: 4 })).toBe('stored');
+    }
+    return run === 'second' ? opened[0] : undefined;
+  };
+  const result = await pruneStore(out, { keepDetailMs: 7 * day }, { now, open });
+  const [store] = opened;
+  expect([new Set(result.pruned.map(({ run }) => run)), result.skipped]).toEqual([new Set(['first']), []]);
+  expect(store && append(store, { run: 'second', sequence: 5 })).toBe('stored');
+  await store?.close();
+  const steps = [0, 1, 2, 3, 4, 5].map((step) => `${step}:${1e6 + step}`).join(' ');
+  expect(logOf(out, 'second')[0]).toBe(`0: ${4 * 40 + 2 * 8} spans, missing 0, ${steps}`);
+});
+
+test('a segment that is in use once its summary is ready stays', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  await writeRun(out, 'night', 8, 4);
+  const before = readdirSync(join(out, 'night', 'segments'));
+  const [segment] = listSegments(join(out, 'night'));
+  if (segment === undefined) throw new Error('it has a segment');
+  const options = { run: 'night', directory: join(out, 'night'), now, dryRun: false };
+  await expect(pruneSegment(segment, 'detail', { ...options, isInUse: () => true })).rejects.toMatchObject({ code: 'store_locked' });
+  expect(readdirSync(join(out, 'night', 'segments'))).toEqual(before);
 });
 
 test('what is missing stays missing', async () => {

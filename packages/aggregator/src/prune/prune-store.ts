@@ -167,7 +167,9 @@ class StorePruning {
     const { run, path, bytes, modifiedMs } = file;
     const recordsBefore = recordBytes(run);
     try {
-      const { left, steps } = await this.#withLock(run, () => this.#change(file, what));
+      const changed = await this.#withLock(run, () => this.#change(file, what));
+      if (changed === undefined) return file;
+      const { left, steps } = changed;
       const bytesAfter = left?.bytes ?? 0;
       this.#bytes += bytesAfter - bytes + recordBytes(run) - recordsBefore;
       const ageMs = this.#now.getTime() - modifiedMs;
@@ -181,6 +183,7 @@ class StorePruning {
     }
   }
 
+  /** Prunes `what` of a file; undefined: it is the segment in use. */
   async #change(file: StoredFile, what: PrunedFile['what']) {
     const { run, path } = file;
     const { dryRun = false, signal } = this.#options;
@@ -193,9 +196,12 @@ class StorePruning {
       return { left: undefined, steps: undefined };
     }
     const { segment } = file;
+    // A run that was not open at the survey may be by now, and append to what was its last segment.
     const store = this.#storeOf(run);
+    if (store?.isComplete(segment) === false) return undefined;
     const pruned = await pruneSegment(segment, what, {
       ...{ run: run.name, directory: run.directory, now: this.#now, dryRun, signal },
+      isInUse: () => this.#storeOf(run) !== store || store?.isComplete(segment) === false,
       onReplaced: (after, summaries) => store?.replaceSegment(segment, after, summaries),
     });
     const after: SegmentFile = { ...segment, path: pruned.path, pruned: what };

@@ -40,6 +40,8 @@ export interface PruneSegmentOptions {
   /** Computes the result and changes nothing. */
   readonly dryRun: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Whether a writer may append to the segment by now: then it stays. Asked right before the summary replaces it. */
+  readonly isInUse?: (() => boolean) | undefined;
   /** Called at the moment when the summary replaces the segment. */
   readonly onReplaced?: ((path: string, summaries: readonly PlacedSummary[]) => void) | undefined;
 }
@@ -55,10 +57,10 @@ export interface PrunedSegment {
 
 /**
  * Prunes one segment. Gives way to the event loop every few milliseconds.
- * Throws AggregatorError `store_…`; `store_format` for a segment with batches that this version cannot read: they are not thrown away.
+ * Throws AggregatorError `store_…`; `store_locked` for a segment in use, `store_format` for a segment with batches that this version cannot read: they are not thrown away.
  */
 export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, options: PruneSegmentOptions): Promise<PrunedSegment> {
-  const { run, directory, now, dryRun, signal, onReplaced } = options;
+  const { run, directory, now, dryRun, signal, isInUse, onReplaced } = options;
   const { mtime } = statSync(segment.path);
   const files = new SegmentFiles();
   const index = new BatchIndex(run, files);
@@ -78,6 +80,7 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
       if (from !== undefined) steps = steps === undefined ? [from, to] : [Math.min(steps[0], from), Math.max(steps[1], to)];
     }
     if (!dryRun) {
+      if (isInUse?.() === true) throw new AggregatorError('store_locked', `Cannot prune "${segment.path}": its run was opened meanwhile`);
       draft.finish(mtime);
       allowSummaries(directory);
       // Recorded first, so that nothing is ever gone without a record.

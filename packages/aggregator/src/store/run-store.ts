@@ -144,10 +144,15 @@ export class RunStore implements RunBatches {
    * Throws AggregatorError `store_write_failed`.
    */
   async closedSegments(beforeMs: number): Promise<SegmentFile[]> {
-    const { segment, path } = this.#writer.current;
+    const { path } = this.#writer.current;
     if (path !== undefined && statSync(path).mtimeMs < beforeMs) await this.#writer.endSegment();
-    const isOpen = this.#writer.current.path !== undefined;
-    return listSegments(this.directory).filter((file) => !isOpen || file.segment < segment);
+    return listSegments(this.directory).filter((file) => this.isComplete(file));
+  }
+
+  /** Whether no batch will be appended to a segment any more. */
+  isComplete({ segment }: SegmentFile): boolean {
+    const { current } = this.#writer;
+    return current.path === undefined || segment < current.segment;
   }
 
   /** From now on readers find the batches of a segment in its summary. */
