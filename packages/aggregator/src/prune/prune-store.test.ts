@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
+import { deflateRawSync } from 'node:zlib';
+import { createEventTables, decodeBatch, decodeBatchHeader, encodeBatch } from '@ranktrace/protocol';
 import { dumpWriter, findCompleteness, type TraceHeader } from '@ranktrace/trace';
 import { expect, test } from 'vitest';
 import { inflate } from '../model/inflate.ts';
@@ -203,6 +204,27 @@ test('a segment that is in use once its summary is ready stays', async () => {
   const options = { run: 'night', directory: join(out, 'night'), now, dryRun: false };
   await expect(pruneSegment(segment, 'detail', { ...options, isInUse: () => true })).rejects.toMatchObject({ code: 'store_locked' });
   expect(readdirSync(join(out, 'night', 'segments'))).toEqual(before);
+});
+
+test('a segment whose summary cannot be encoded is named and stays, and the others go', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  {
+    // In µs these times lie close enough to be encoded; joined with steps in ns they do not.
+    const header = makeHeader({ run: 'far', sequence: 0 });
+    const tables = createEventTables();
+    for (const start of [-9e15, 9e15]) tables.steps.append({ start, length: 1e6, track: 1, step: 0, overhead: 0 });
+    await using store = new RunStore(out, 'far');
+    expect(store.append(encodeBatch({ header, strings: [''], tables }, deflateRawSync), header)).toBe('stored');
+    expect(append(store, { run: 'far', sequence: 1 })).toBe('stored');
+  }
+  age(join(out, 'far', 'segments'), 9);
+  await writeRun(out, 'near', 8);
+  const result = await pruneStore(out, { keepDetailMs: 7 * day }, { now });
+  expect(result.skipped).toEqual([
+    expect.stringMatching(/^Cannot prune ".*\/far\/segments\/000001\.seg": its summary cannot be encoded: /),
+  ]);
+  expect([readdirSync(join(out, 'far', 'segments')), kinds(out, 'near')]).toEqual([['000001.seg'], ['.summary.seg']]);
 });
 
 test('what is missing stays missing', async () => {

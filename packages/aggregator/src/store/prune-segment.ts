@@ -9,7 +9,15 @@
 import { closeSync, fdatasyncSync, openSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { type Batch, type BatchHeader, decodeBatch, frameHeaderBytes, segmentMagic, type TableName } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type BatchHeader,
+  decodeBatch,
+  frameHeaderBytes,
+  ProtocolError,
+  segmentMagic,
+  type TableName,
+} from '@ranktrace/protocol';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 import { inflate } from '../model/inflate.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -57,7 +65,8 @@ export interface PrunedSegment {
 
 /**
  * Prunes one segment. Gives way to the event loop every few milliseconds.
- * Throws AggregatorError `store_…`; `store_locked` for a segment in use, `store_format` for a segment with batches that this version cannot read: they are not thrown away.
+ * Throws AggregatorError `store_…`; `store_locked` for a segment in use, `store_format` for one with batches that cannot be read or
+ * joined: they are not thrown away.
  */
 export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, options: PruneSegmentOptions): Promise<PrunedSegment> {
   const { run, directory, now, dryRun, signal, isInUse, onReplaced } = options;
@@ -92,6 +101,11 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
       onReplaced?.(path, draft.placed);
       guard(segment.path, () => rmSync(segment.path, { force: true }));
     }
+  } catch (cause) {
+    if (!(cause instanceof ProtocolError)) throw cause;
+    // Some batches can be read and not be joined: their times lie further apart than the unit of both can say, or the header of a full one grows.
+    const problem = `its summary cannot be encoded: ${messageOf(cause)}`;
+    throw new AggregatorError('store_format', `Cannot prune "${segment.path}": ${problem}`, { cause });
   } finally {
     draft.discard();
     files.close();
