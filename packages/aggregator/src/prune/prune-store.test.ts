@@ -14,6 +14,7 @@ import { listSegments } from '../store/run-directory.ts';
 import { RunStore, surveyRun } from '../store/run-store.ts';
 import { mergeStored } from '../store/write-trace.ts';
 import { bundle } from '../testing/bundle.ts';
+import { fullDisk } from '../testing/full-disk.ts';
 import { type BatchShape, makeBatch, makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { pruneStore, type Retention } from './prune-store.ts';
@@ -225,6 +226,28 @@ test('a segment whose summary cannot be encoded is named and stays, and the othe
     expect.stringMatching(/^Cannot prune ".*\/far\/segments\/000001\.seg": its summary cannot be encoded: /),
   ]);
   expect([readdirSync(join(out, 'far', 'segments')), kinds(out, 'near')]).toEqual([['000001.seg'], ['.summary.seg']]);
+});
+
+test('a full disk leaves no open file and no draft of a summary', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  await writeRun(out, 'night', 8);
+  const segments = join(out, 'night', 'segments');
+  const before = readdirSync(segments);
+  // The lock is held already, as in a service: taking it needs room, too.
+  await using store = new RunStore(out, 'night');
+  const openFiles = (): number => readdirSync('/proc/self/fd').length;
+  const opened = openFiles();
+  const look = () => pruneStore(out, { keepDetailMs: day }, { now, open: () => store });
+  {
+    using _full = fullDisk();
+    const { pruned, skipped } = await look();
+    expect([pruned.length, skipped.length]).toEqual([0, before.length]);
+  }
+  // The segment that the store began with is ended, and closed.
+  expect(openFiles()).toBeLessThanOrEqual(opened);
+  expect(readdirSync(segments)).toEqual(before);
+  expect((await look()).pruned.length).toBe(before.length);
 });
 
 test('what is missing stays missing', async () => {

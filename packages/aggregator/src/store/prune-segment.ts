@@ -185,8 +185,15 @@ class SummaryFile {
   constructor(path: string | undefined) {
     this.#path = path;
     if (path === undefined) return;
-    this.#file = guard(path, () => openSync(path, 'w'));
-    guard(path, () => writeSync(this.#file as number, segmentMagic));
+    guard(path, () => {
+      this.#file = openSync(path, 'w');
+      try {
+        writeSync(this.#file, segmentMagic);
+      } catch (error) {
+        this.discard(); // the caller has nothing to discard yet
+        throw error;
+      }
+    });
   }
 
   get bytes(): number {
