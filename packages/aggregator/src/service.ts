@@ -166,16 +166,6 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   ).unref();
   opened.add(() => clearInterval(syncing));
 
-  const retention = new RetentionService({
-    out,
-    retention: options.retention ?? {},
-    open: (name) => pipeline.stores.peek(name),
-    isBusy: (name) => pipeline.replays.isRunning(name),
-    onPruned: (result) => metrics.pruned(result),
-    onNotice,
-  });
-  opened.add(() => retention[Symbol.asyncDispose]());
-
   const onLeft = (batch: string): void => {
     pipeline.live.left(batch);
     alerts.left(batch);
@@ -220,6 +210,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
   if (run === undefined) resumeRuns(pipeline, { alerts, metrics }, out, onNotice);
+  // Its first look comes after the runs were resumed: a run that is being pruned cannot be opened.
+  const retention = new RetentionService({
+    out,
+    retention: options.retention ?? {},
+    open: (name) => pipeline.stores.peek(name),
+    isBusy: (name) => pipeline.replays.isRunning(name) || pipeline.stores.isOpening(name),
+    onPruned: (result) => metrics.pruned(result),
+    onNotice,
+  });
+  opened.add(() => retention[Symbol.asyncDispose]());
   // It listens last: all that a request needs is there.
   http = await HttpService.listen({
     ...{ listen, token, status, capture, metrics, page, view, onNotice },

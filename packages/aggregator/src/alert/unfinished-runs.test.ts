@@ -5,18 +5,22 @@ import { join } from 'node:path';
 import type { Alert } from '@ranktrace/protocol';
 import { resolveAlertRules } from '@ranktrace/trace/alert';
 import { expect, test } from 'vitest';
+import type { Retention } from '../prune/prune-store.ts';
 import { type Aggregator, startAggregator } from '../service.ts';
 import { alertStateName, listSegments } from '../store/run-directory.ts';
-import { makeBatch } from '../testing/make-batch.ts';
+import { RunStore } from '../store/run-store.ts';
+import { type BatchShape, makeBatch, makeHeader } from '../testing/make-batch.ts';
 import { startReceiver } from '../testing/receiver.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { waitUntil } from '../testing/wait-until.ts';
 import type { ServeConfig } from './alert-config.ts';
 import type { OutputConfig } from './output-config.ts';
 
-const start = (out: string, outputs: ServeConfig['outputs'] = []): Promise<Aggregator> => {
+const withSequence = (shape: BatchShape, sequence: number): BatchShape => ({ ...shape, sequence });
+
+const start = (out: string, outputs: ServeConfig['outputs'] = [], retention: Retention = {}): Promise<Aggregator> => {
   const rules = resolveAlertRules({ rankStoppedMs: 1500, off: ['hang'] });
-  return startAggregator({ out, config: { page: undefined, rules, capture: undefined, outputs } });
+  return startAggregator({ out, retention, config: { page: undefined, rules, capture: undefined, outputs } });
 };
 
 const openAlerts = ({ alerts }: Aggregator): string[] =>
@@ -115,6 +119,24 @@ test.each(['killed', 'ended'])(
     expect(runsOf(last)).toEqual([]);
   },
 );
+
+test('a run is watched also where retention prunes it at the start', async () => {
+  using directory = temporaryDirectory();
+  {
+    // The second segment is pruned for several turns of the event loop, in which a large run is opened.
+    await using store = new RunStore(directory.path, 'demo', { segmentBytesMax: 70_000 });
+    for (const shape of [{ ballastKb: 99 }, ...Array.from({ length: 8 }, () => ({ spans: 10_000 }))].map(withSequence)) {
+      expect(store.append(makeBatch(shape), makeHeader(shape))).toBe('stored');
+    }
+  }
+  const segments = listSegments(join(directory.path, 'demo'));
+  expect(segments.length).toBe(2);
+  const then = new Date(Date.now() - 3 * 3600_000);
+  for (const { path } of segments) utimesSync(path, then, then);
+  await using service = await start(directory.path, [], { keepDetailMs: 3600_000 });
+  await waitUntil('the rank is silent for too long', () => openAlerts(service).length > 0);
+  expect(openAlerts(service)).toEqual(['rank_stopped of 0']);
+});
 
 test('runs that are over, and those of long ago, are left alone', async () => {
   using directory = temporaryDirectory();

@@ -62,6 +62,11 @@ export class RunStores {
     return this.#open.get(run);
   }
 
+  /** Whether a large run is being opened. */
+  isOpening(run: string): boolean {
+    return this.#opening.has(run);
+  }
+
   /**
    * The run if it can take batches now, else undefined: a run with closed segments takes a second per GB to open, and other runs' batches and clock
    * pings do not wait for that. Throws like `RunStore`.
