@@ -3,9 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { simulatedCluster } from '@ranktrace/trace/simulate';
 import { expect, it } from 'vitest';
+import { LiveState } from '../live/live-state.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { pruneStore } from '../prune/prune-store.ts';
+import { RunStore } from '../store/run-store.ts';
+import { RunStores } from '../store/run-stores.ts';
 import { makeAlert } from '../testing/make-alert.ts';
-import { FileRuns } from './view-runs.ts';
+import { makeBatch, makeHeader } from '../testing/make-batch.ts';
+import { temporaryDirectory } from '../testing/temporary-directory.ts';
+import { FileRuns, StoredRuns } from './view-runs.ts';
 
 const nothing = { begin: () => {}, lane: () => {}, event: () => {}, end: () => {} };
 
@@ -24,6 +30,32 @@ it('merges a run for as many comparisons and downloads at a time as the limit sa
   let again = 0;
   for (const _ of view.merge({ ...nothing, event: () => again++ }));
   expect(again).toBe(events);
+});
+
+it('ends a merge with an error where retention prunes what it reads, and merges what is left the next time', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  {
+    await using store = new RunStore(out, 'demo', { segmentBytesMax: 8192 });
+    for (let sequence = 0; sequence < 60; sequence++) {
+      const shape = { sequence, worldSize: 1, spans: 400 };
+      expect(store.append(makeBatch(shape), makeHeader(shape))).toBe('stored');
+    }
+  }
+  const live = new LiveState();
+  const stores = new RunStores({ out, onNotice: () => {}, onOpen: () => {}, onClose: () => {} });
+  await using runs = new StoredRuns(out, stores, live, () => undefined);
+  using view = await runs.open('demo');
+  const merge = view.merge(nothing);
+  merge.next();
+  const { pruned } = await pruneStore(out, { keepDetailMs: 0 }, { now: new Date(Date.now() + 1000) });
+  expect(pruned.length).toBeGreaterThan(1);
+  expect(() => {
+    for (const _ of merge);
+  }).toThrow(expect.objectContaining({ code: 'store_missing' }));
+  let steps = 0;
+  for (const _ of view.merge({ ...nothing, event: ({ kind }) => (steps += kind === 'step' ? 1 : 0) }));
+  expect(steps).toBe(60);
 });
 
 it('has the alerts that a run was stored with among its findings', async () => {

@@ -10,7 +10,7 @@ import { alertFindings, withAlerts } from '../alert/alert-findings.ts';
 import { readAlertLog } from '../alert/alert-log.ts';
 import type { LiveState } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
-import { messageOf } from '../model/errors.ts';
+import { AggregatorError, messageOf } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { type BatchLog, openBatchLog } from '../store/batch-log.ts';
@@ -216,6 +216,8 @@ export class StoredRuns extends OpenRuns {
   protected readable(run: string): Readable | undefined {
     if (this.#stores.peek(run) === undefined && !this.#stores.runs().includes(run)) return undefined;
     let log: BatchLog | undefined;
+    /** For merges, since retention pruned what `log` read. */
+    let mergeLog: BatchLog | undefined;
     const followed: FollowedRun = {
       isFixed: false,
       isWhole: () => this.#isWhole(run),
@@ -228,8 +230,18 @@ export class StoredRuns extends OpenRuns {
     };
     return {
       read: (viewed, signal) => followStore(followed, viewed, signal, this.onNotice),
-      merge: (sink) => mergeSources(followed.sources(), sink),
-      [Symbol.dispose]: () => log?.close(),
+      merge: (sink) => {
+        const sources = this.#stores.peek(run) === undefined && mergeLog !== undefined ? mergeLog.run(run).sources() : followed.sources();
+        const onGone = (): void => {
+          mergeLog?.close();
+          mergeLog = openBatchLog(join(this.#out, run));
+        };
+        return mergeSources(sources, sink, onGone);
+      },
+      [Symbol.dispose]: () => {
+        log?.close();
+        mergeLog?.close();
+      },
     };
   }
 
@@ -291,11 +303,18 @@ export class FileRuns extends OpenRuns {
   }
 }
 
-const mergeSources = (sources: readonly MergeSource[], sink: TraceSink): Generator<ViewProgress, unknown> =>
-  mergeRun(
-    sources.map((source) => readableSource(source, undefined)),
+/** Throws AggregatorError `store_…` where batches are gone by now, after `onGone`: retention prunes while a slow reader takes a trace. */
+function mergeSources(sources: readonly MergeSource[], sink: TraceSink, onGone?: () => void): Generator<ViewProgress, unknown> {
+  const onUnreadable = (error: unknown): void => {
+    if (!(error instanceof AggregatorError)) return;
+    onGone?.();
+    throw error;
+  };
+  return mergeRun(
+    sources.map((source) => readableSource(source, onUnreadable)),
     sink,
   );
+}
 
 /** Reads a trace file into a timeline: its times are the axis already. */
 async function readTrace(trace: PerfettoTrace, viewed: ViewedRun, signal: AbortSignal): Promise<void> {
