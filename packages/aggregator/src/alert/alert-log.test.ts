@@ -2,6 +2,7 @@ import { appendFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { fullDisk } from '../testing/full-disk.ts';
 import { makeAlert } from '../testing/make-alert.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
@@ -17,6 +18,20 @@ test('the last line of an alert is how it stands, and a torn line spoils no othe
   const { alerts, unreadable } = readAlertLog(directory.path);
   expect(alerts.map(({ id, state }) => `${id} ${state}`)).toEqual(['a resolved', 'b firing', 'd firing']);
   expect(unreadable).toBe(1);
+});
+
+test('a line that a full disk tore spoils no other either', () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'alerts.jsonl');
+  const log = new AlertLog(directory.path);
+  log.append(makeAlert({ id: 'a' }), []);
+  {
+    using _full = fullDisk(statSync(path).size + 100);
+    expect(() => log.append(makeAlert({ id: 'b' }), [])).toThrow(expect.objectContaining({ code: 'store_write_failed' }));
+  }
+  log.append(makeAlert({ id: 'c' }), []);
+  const { alerts, unreadable } = readAlertLog(directory.path);
+  expect([alerts.map(({ id }) => id), unreadable]).toEqual([['a', 'c'], 1]);
 });
 
 test('a full log is written anew with the newest alerts as they stand', () => {

@@ -52,7 +52,7 @@ function alertOf(line: string): Alert | undefined {
 export class AlertLog {
   readonly #path: string;
   #bytes: number;
-  /** Keeps a line that a killed service left unfinished apart from the next one. */
+  /** Keeps a line that a killed service or a full disk left unfinished apart from the next one. */
   #needsNewline: boolean;
 
   constructor(directory: string) {
@@ -74,7 +74,12 @@ export class AlertLog {
       this.#rewrite(kept);
       return;
     }
-    guard(this.#path, () => appendFileSync(this.#path, line));
+    try {
+      guard(this.#path, () => appendFileSync(this.#path, line));
+    } catch (error) {
+      this.#needsNewline = true; // a full disk may have taken the beginning of the line
+      throw error;
+    }
     this.#bytes += Buffer.byteLength(line);
     this.#needsNewline = false;
   }

@@ -2,11 +2,11 @@
 
 import { execFileSync } from 'node:child_process';
 
-/** Lasts until disposed. Linux; nothing else may write to files in this process meanwhile. */
-export function fullDisk(): Disposable {
+/** Lasts until disposed. `bytes`: how large a file may still become. Linux; nothing else may write to files in this process meanwhile. */
+export function fullDisk(bytes = 0): Disposable {
   const limit = (bytes: string): void => {
     execFileSync('prlimit', ['--pid', `${process.pid}`, `--fsize=${bytes}:unlimited`]);
   };
-  limit('0');
+  limit(`${bytes}`);
   return { [Symbol.dispose]: () => limit('unlimited') };
 }
