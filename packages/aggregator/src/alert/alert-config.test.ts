@@ -140,6 +140,11 @@ test.for([
     ],
   ],
   [
+    'a token beside a header that it would replace, and neither in the error',
+    'outputs:\n  - { type: webhook, url: http://x, token: sesame, headers: { Authorization: "Splunk sesame" } }',
+    ['c.yml:2: outputs[0] must have either a header authorization, or a token or a user in its url'],
+  ],
+  [
     'a token that no header can hold',
     'outputs: [{ type: webhook, url: http://x, token: "ü" }]',
     ['c.yml:1: outputs[0].token must be a token of visible ASCII characters'],

@@ -127,13 +127,16 @@ const output = z
   )
   .superRefine((given, context) => {
     if (given.type !== 'webhook' && given.type !== 'alertmanager') return;
-    const { url, urlFile, token, tokenFile } = given;
+    const { url, urlFile, token, tokenFile, headers } = given;
     if ((url === undefined) === (urlFile === undefined)) context.addIssue({ code: 'custom', message: 'must have either url or urlFile' });
     if (token !== undefined && tokenFile !== undefined)
       context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
     const { username, password } = (url !== undefined && URL.canParse(url) && new URL(url)) || { username: '', password: '' };
     if (username + password !== '' && (token ?? tokenFile) !== undefined)
       context.addIssue({ code: 'custom', message: 'must have either a token or a user in its url: both are sent as authorization' });
+    const hasHeader = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
+    if (hasHeader && (username + password !== '' || (token ?? tokenFile) !== undefined))
+      context.addIssue({ code: 'custom', message: 'must have either a header authorization, or a token or a user in its url' });
   });
 
 const schema = section({

@@ -65,6 +65,19 @@ test('a webhook gets the alert as it is, once per state and in order', async () 
   expect(notices).toEqual([]);
 });
 
+test('a configured header replaces the one that the request has, whatever its case', async () => {
+  await using receiver = await startReceiver();
+  const headers = { 'Content-Type': 'application/json; charset=utf-8', 'User-Agent': 'me', Authorization: 'Splunk sesame' };
+  await using opened = open([webhookTo(receiver.url, { headers })]);
+  opened.delivery.deliver(makeAlert());
+  await waitUntil('it is reported', () => receiver.requests.length > 0);
+  expect(receiver.requests[0]?.headers).toMatchObject({
+    'content-type': 'application/json; charset=utf-8',
+    'user-agent': 'me',
+    authorization: 'Splunk sesame',
+  });
+});
+
 test('is tried again until the receiver is back, and says so', async () => {
   await using receiver = await startReceiver();
   receiver.answer = { code: 503, body: 'not\nnow' };

@@ -60,19 +60,21 @@ export async function postJson(
   }
 }
 
-async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL; headers: Record<string, string> }> {
+async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL; headers: Headers }> {
   const address = receiver.url ?? (await readSecret(receiver.urlFile ?? ''));
   const url = parseAddress(address);
   if (url === undefined) throw new Error(`what "${receiver.urlFile}" holds is no http:// or https:// address`);
-  const headers: Record<string, string> = { 'content-type': 'application/json', 'user-agent': 'ranktrace', ...receiver.headers };
+  const headers = new Headers({ 'content-type': 'application/json', 'user-agent': 'ranktrace' });
+  // Names of headers have no case: spread into one object, `Content-Type` would be sent beside `content-type`, as one value of both.
+  for (const [name, value] of Object.entries(receiver.headers)) headers.set(name, value);
   if (url.username !== '' || url.password !== '') {
     const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-    headers.authorization = `Basic ${Buffer.from(pair).toString('base64')}`;
+    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`);
     url.username = '';
     url.password = '';
   }
   const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readSecret(receiver.tokenFile));
-  if (token !== undefined) headers.authorization = `Bearer ${token}`;
+  if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
   if (path !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   return { url, headers };
 }
