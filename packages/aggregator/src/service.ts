@@ -157,9 +157,22 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   // A service for one run reports at once that the run has another writer, or the batches that it already holds.
   if (run !== undefined) pipeline.stores.get(run);
 
+  let isNatsLost = false;
+  // Apart from the batches: what happens to the lock of NATS must not keep them from the disk.
+  const touchNats = guarded('keeping the lock of NATS', () => {
+    if (natsLock === undefined || isNatsLost) return;
+    try {
+      natsLock.touch(new Date());
+    } catch (error) {
+      if (!natsLock.isTaken) throw error;
+      isNatsLost = true;
+      onNotice(`NATS is not read any more, until this service is started again: another process reads it for "${out}" by now`);
+      for (const jetStream of jetStreams) jetStream.stopReading();
+    }
+  });
   const syncing = setInterval(
     guarded('putting batches on the disk', () => {
-      natsLock?.touch(new Date());
+      touchNats();
       return pipeline.stores.sync(new Date());
     }),
     limits.syncIntervalMs,

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   batchId,
@@ -53,6 +54,28 @@ function expectAll(aggregator: Aggregator, ranks: number, batches: number): void
 
 const stored = (aggregator: Aggregator): number =>
   (aggregator.status().runs[0]?.ranks ?? []).reduce((sum, { batches }) => sum + batches, 0);
+
+test('a service whose lock of NATS was taken stops reading it, says so once, and keeps the locks of its runs', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await start(directory.path, server.url, { onNotice: (notice) => notices.push(notice) });
+  expect(aggregator.ingest(makeBatch()).result).toBe('stored');
+  const lock = join(directory.path, 'demo', 'lock');
+  writeFileSync(join(directory.path, 'nats.lock'), `${JSON.stringify({ pid: 1, started: '1', place: 'another host' })}\n`);
+  await waitUntil('it notices', () => notices.length > 0);
+  const lostAt = Date.now();
+  for (let sequence = 1; statSync(lock).mtimeMs <= lostAt; sequence++) {
+    expect(aggregator.ingest(makeBatch({ sequence })).result).toBe('stored');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  const rank = await connect({ servers: server.url });
+  await publish(rank, { run: 'other' });
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(aggregator.runs()).toEqual(['demo']);
+  expect(notices).toEqual([expect.stringMatching(/^NATS is not read any more, .*: another process reads it for /)]);
+  await rank.close();
+});
 
 test('takes batches, answers pings, publishes control messages', async () => {
   await using server = await startNatsServer();

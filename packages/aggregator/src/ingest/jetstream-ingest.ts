@@ -142,7 +142,7 @@ export class JetStreamIngest {
 
   /** Whether no batch can come: the server is out of reach, or its consumer is being made again. */
   get isAway(): boolean {
-    return this.#manager === undefined || this.#broken;
+    return this.#manager === undefined || this.#broken || this.#stop.signal.aborted;
   }
 
   /** Messages that came more than once. */
@@ -175,6 +175,12 @@ export class JetStreamIngest {
     await Promise.race([connection.flush(), late]);
   }
 
+  /** Takes no more batches; what comes already is stored. Control messages and alerts still go out. */
+  stopReading(): void {
+    this.#stop.abort();
+    this.#messages?.stop();
+  }
+
   /** Takes what the stream holds now, for `natsDrainMsMax` at most; finishes the current message, sends its acknowledgement, disconnects. */
   async close(): Promise<void> {
     await this.#drain();
@@ -192,7 +198,7 @@ export class JetStreamIngest {
   async #drain(): Promise<void> {
     const deadline = performance.now() + limits.natsDrainMsMax;
     let last: number | undefined;
-    while (this.#manager !== undefined && !this.#broken && performance.now() < deadline) {
+    while (this.#manager !== undefined && !this.#broken && !this.#stop.signal.aborted && performance.now() < deadline) {
       try {
         last ??= (await this.#manager.streams.info(streamName)).state.last_seq;
         const { ack_floor, num_pending, num_ack_pending } = await this.#manager.consumers.info(streamName, this.#durable);

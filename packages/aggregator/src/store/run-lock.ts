@@ -89,6 +89,12 @@ export class RunLock {
     utimesSync(this.#path, now, now);
   }
 
+  /** Whether another owner's lock is in its place. */
+  get isTaken(): boolean {
+    const text = readLock(this.#path);
+    return text !== undefined && text !== this.#text;
+  }
+
   release(): void {
     if (readLock(this.#path) === this.#text) rmSync(this.#path, { force: true });
   }
