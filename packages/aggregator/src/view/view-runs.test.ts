@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { decodeBatch } from '@ranktrace/protocol';
 import { simulatedCluster } from '@ranktrace/trace/simulate';
 import { expect, it } from 'vitest';
 import { LiveState } from '../live/live-state.ts';
+import { inflate } from '../model/inflate.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { pruneStore } from '../prune/prune-store.ts';
 import { RunStore } from '../store/run-store.ts';
@@ -32,6 +34,27 @@ it('merges a run for as many comparisons and downloads at a time as the limit sa
   expect(again).toBe(events);
 });
 
+it('looks at the state of all ranks once for a list of runs', async () => {
+  using directory = temporaryDirectory();
+  let looks = 0;
+  class CountedState extends LiveState {
+    override status(...given: Parameters<LiveState['status']>) {
+      looks++;
+      return super.status(...given);
+    }
+  }
+  const live = new CountedState();
+  const stores = new RunStores({ out: directory.path, onNotice: () => {}, onOpen: () => {}, onClose: () => {} });
+  for (const run of ['a', 'b', 'c']) {
+    stores.get(run);
+    live.update(decodeBatch(makeBatch({ run }), inflate), { batches: 1, missing: 0, isLatest: true });
+  }
+  await using runs = new StoredRuns(directory.path, stores, live, () => undefined);
+  expect(runs.list().map(({ run, live }) => [run, live])).toEqual(['a', 'b', 'c'].map((run) => [run, true]));
+  expect(looks).toBe(1);
+  await stores.close();
+});
+
 it('ends a merge with an error where retention prunes what it reads, and merges what is left the next time', async () => {
   using directory = temporaryDirectory();
   const out = directory.path;
@@ -44,11 +67,13 @@ it('ends a merge with an error where retention prunes what it reads, and merges 
   }
   const live = new LiveState();
   const stores = new RunStores({ out, onNotice: () => {}, onOpen: () => {}, onClose: () => {} });
+  // An open store closes what was pruned; a closed run's files stay readable as long as they are open.
+  stores.get('demo');
   await using runs = new StoredRuns(out, stores, live, () => undefined);
   using view = await runs.open('demo');
   const merge = view.merge(nothing);
   merge.next();
-  const { pruned } = await pruneStore(out, { keepDetailMs: 0 }, { now: new Date(Date.now() + 1000) });
+  const { pruned } = await pruneStore(out, { keepDetailMs: 0 }, { now: new Date(Date.now() + 1000), open: (run) => stores.peek(run) });
   expect(pruned.length).toBeGreaterThan(1);
   expect(() => {
     for (const _ of merge);
@@ -56,6 +81,7 @@ it('ends a merge with an error where retention prunes what it reads, and merges 
   let steps = 0;
   for (const _ of view.merge({ ...nothing, event: ({ kind }) => (steps += kind === 'step' ? 1 : 0) }));
   expect(steps).toBe(60);
+  await stores.close();
 });
 
 it('has the alerts that a run was stored with among its findings', async () => {

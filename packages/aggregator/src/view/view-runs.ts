@@ -2,7 +2,7 @@
 // the run is dropped some time after the last page has left.
 
 import { join } from 'node:path';
-import type { Alert, RunLine, ViewFinding } from '@ranktrace/protocol';
+import type { Alert, LiveMessage, RunLine, ViewFinding } from '@ranktrace/protocol';
 import { analysisSink, mergeRun, type TraceSink, teeSink } from '@ranktrace/trace';
 import type { PerfettoTrace } from '@ranktrace/trace/perfetto';
 import { timelineSink, type ViewProgress } from '@ranktrace/trace/timeline';
@@ -197,7 +197,7 @@ export class StoredRuns extends OpenRuns {
       const known = live.get(run);
       return known === undefined
         ? { run, worldSize: 0, ranks: 0 }
-        : { run, worldSize: known.worldSize, ranks: known.ranks.length, live: !this.#isWhole(run) };
+        : { run, worldSize: known.worldSize, ranks: known.ranks.length, live: !this.#isOver(known) };
     });
   }
 
@@ -233,6 +233,7 @@ export class StoredRuns extends OpenRuns {
       merge: (sink) => {
         const sources = this.#stores.peek(run) === undefined && mergeLog !== undefined ? mergeLog.run(run).sources() : followed.sources();
         const onGone = (): void => {
+          if (this.#stores.peek(run) !== undefined) return;
           mergeLog?.close();
           mergeLog = openBatchLog(join(this.#out, run));
         };
@@ -248,9 +249,12 @@ export class StoredRuns extends OpenRuns {
   /** Whether all ranks have said goodbye, or none sends any more. */
   #isWhole(run: string): boolean {
     const known = this.#live.status(0).runs.find((one) => one.run === run);
-    if (known === undefined) return true;
+    return known === undefined || this.#isOver(known);
+  }
+
+  #isOver(known: LiveMessage['runs'][number]): boolean {
     if (known.ranks.length >= known.worldSize && known.ranks.every(({ ended }) => ended)) return true;
-    return performance.now() - this.#live.lastBatchAt(run) > limits.viewSilentMs;
+    return performance.now() - this.#live.lastBatchAt(known.run) > limits.viewSilentMs;
   }
 }
 
