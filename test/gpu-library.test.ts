@@ -280,7 +280,7 @@ test('the real libcupti without a driver is refused with its reason', async (con
 test('injected by CUDA’s driver it records into the folder, and the end of the process brings the rest', () => {
   const environment = { ...scriptOf('kernel 1 2 0 7 1 a', 'flush', 'repeat 5000', 'kernel 3 4 0 7 2 b'), RANKTRACE_GPU_DIR: folder };
   execFileSync(injected, [libraryPath('ranktrace-gpu.node') ?? '', 'exit'], { env: { ...process.env, ...environment }, stdio: 'pipe' });
-  const [ring = ''] = readdirSync(folder).filter((name) => /^gpu-\d+\.ring$/.test(name));
+  const [ring = ''] = readdirSync(folder).filter((name) => /^gpu-\d+-\d+\.ring$/.test(name));
   const { rows, reader } = take(join(folder, ring), 0n);
   expect(rows).toHaveLength(5001);
   expect(reader.state).toMatchObject({ state: 'ended', dropped: 0 });

@@ -19,7 +19,7 @@ class Ring:
     capacity = 4096
 
     def __init__(self, kind, source, library):
-        self.file = os.open(f'{folder}/{kind}-{os.getpid()}.ring', os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self.file = os.open(f'{folder}/{kind}-{os.getpid()}-{process_start}.ring', os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self.reserved = 0
         os.ftruncate(self.file, 4096 + 64 * self.capacity)
         os.pwrite(self.file, struct.pack('<IIIIIIQ', 1, self.capacity, os.getpid(), source, 1, library, process_start), 8)

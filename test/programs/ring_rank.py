@@ -6,14 +6,14 @@
 import os, struct, time
 
 rank, folder = int(os.environ['RANK']), os.environ['RANKTRACE_GPU_DIR']
-path = f'{folder}/nccl-{os.getpid()}.ring'
+with open('/proc/self/stat') as stat:
+    start = int(stat.read().rsplit(')', 1)[1].split()[19])
+path = f'{folder}/nccl-{os.getpid()}-{start}.ring'
 capacity = 1024
 if os.environ.get('BROKEN') == '1':
     with open(path, 'wb') as file:
         file.write(b'x' * 5000)
     time.sleep(60)
-with open(f'/proc/self/stat') as stat:
-    start = int(stat.read().rsplit(')', 1)[1].split()[19])
 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 os.ftruncate(file, 4096 + 64 * capacity)
 os.pwrite(file, struct.pack('<IIIIIIQ', 1, capacity, os.getpid(), 2, 1, 6, start), 8)

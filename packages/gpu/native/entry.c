@@ -8,6 +8,7 @@
 
 #include "cupti-recorder.h"
 #include "node-addon.h"
+#include "ring.h"
 
 /* Rows of a ring that nobody else chose: 16 MiB, half a second of 500,000 launches. */
 #define CAPACITY (1u << 18)
@@ -18,8 +19,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   struct stat about;
   if (folder == NULL || folder[0] != '/' || lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid()) return 1;
   char path[4096];
-  snprintf(path, sizeof path, "%s/gpu-%d.ring", folder, (int)getpid());
-  rt_cupti_start(path, CAPACITY);
+  if (rt_ring_path(path, sizeof path, folder, "gpu")) rt_cupti_start(path, CAPACITY);
   return 1;
 }
 

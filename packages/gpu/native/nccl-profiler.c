@@ -1,4 +1,4 @@
-// A profiler plugin for NCCL: it writes each collective, send and receive of a process into the ring $RANKTRACE_GPU_DIR/nccl-<pid>.ring.
+// A profiler plugin for NCCL: it writes each collective, send and receive of a process into the ring $RANKTRACE_GPU_DIR/nccl-<pid>-<start>.ring.
 //
 //   init ─► group row        start(coll) ─► slot ─► stop(coll) ─► row ENQUEUED
 //                                             │
@@ -542,8 +542,7 @@ static struct rt_ring *open_ring(int version, char *complaint, size_t complaint_
   is_fork_handled = true;
   char path[4096];
   own_pid = getpid();
-  if (snprintf(path, sizeof path, "%s/nccl-%d.ring", directory, (int)own_pid) >= (int)sizeof path) errno = ENAMETOOLONG;
-  else ring = rt_ring_create(path, RING_ROWS, RT_SOURCE_NCCL, (uint32_t)version);
+  if (rt_ring_path(path, sizeof path, directory, "nccl")) ring = rt_ring_create(path, RING_ROWS, RT_SOURCE_NCCL, (uint32_t)version);
   if (ring == NULL) {
     snprintf(complaint, complaint_bytes, "ranktrace records no collectives: cannot make %s: %s", path, strerror(errno));
     return NULL;

@@ -56,6 +56,15 @@ static uint64_t start_of_process(void) {
   return at == NULL ? 0 : strtoull(at, NULL, 10);
 }
 
+int rt_ring_path(char *path, size_t bytes, const char *folder, const char *kind) {
+  unsigned long long start = start_of_process();
+  int length = start == 0 ? snprintf(path, bytes, "%s/%s-%d.ring", folder, kind, (int)getpid())
+                          : snprintf(path, bytes, "%s/%s-%d-%llu.ring", folder, kind, (int)getpid(), start);
+  if (length >= 0 && (size_t)length < bytes) return 1;
+  errno = ENAMETOOLONG;
+  return 0;
+}
+
 struct rt_ring *rt_ring_create(const char *path, uint32_t capacity, enum rt_source source, uint32_t library) {
   if (capacity == 0 || (capacity & (capacity - 1)) != 0) {
     errno = EINVAL;

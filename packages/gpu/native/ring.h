@@ -16,6 +16,7 @@
 #ifndef RANKTRACE_RING_H
 #define RANKTRACE_RING_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define RT_RING_MAGIC 0x474e495255504752ull /* "RGPURING" in a file that begins with it */
@@ -108,6 +109,11 @@ _Static_assert(sizeof(struct rt_row) == RT_ROW_BYTES, "a row is one cache line")
 /* One writer's side of a ring, mapped. */
 struct rt_ring;
 
+/*
+ * Writes the path of this process's ring into `path`: FOLDER/KIND-PID-START.ring, START as `pid_start`, for processes of two containers may have one pid;
+ * FOLDER/KIND-PID.ring where the start is not known. 0: errno says why.
+ */
+int rt_ring_path(char *path, size_t bytes, const char *folder, const char *kind);
 /* Makes the file `path` (mode 0600, refused where it exists) and maps it. NULL: errno says why. */
 struct rt_ring *rt_ring_create(const char *path, uint32_t capacity, enum rt_source source, uint32_t library);
 struct rt_header *rt_ring_header(struct rt_ring *ring);

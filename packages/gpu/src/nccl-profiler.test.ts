@@ -118,7 +118,7 @@ function play(sanitizer: Sanitizer, version: number, scene: string, environment:
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const files = readdirSync(out).map((file) => [Number(/^nccl-(\d+)\.ring$/.exec(file)?.[1]), readRing(join(out, file))] as const);
+  const files = readdirSync(out).map((file) => [Number(/^nccl-(\d+)-\d+\.ring$/.exec(file)?.[1]), readRing(join(out, file))] as const);
   const rings = new Map(files);
   return { lines, log: stderr, rings, ring: rings.get(pid) };
 }

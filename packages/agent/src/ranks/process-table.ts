@@ -36,6 +36,28 @@ export function descends(pid: number, ancestor: number): boolean {
   return false;
 }
 
+/** The processes that `ancestor` started, and those that these started; oldest first. */
+export function descendantsOf(ancestor: number): readonly ProcessLife[] {
+  const lives = processes().flatMap((pid) => processLife(pid) ?? []);
+  const parents = new Map(lives.map(({ pid, parent }) => [pid, parent]));
+  const isWithin = (pid: number): boolean => {
+    for (let at = parents.get(pid), steps = 0; at !== undefined && steps < 64; at = parents.get(at), steps++)
+      if (at === ancestor) return true;
+    return false;
+  };
+  return lives.filter(({ pid }) => isWithin(pid)).sort((a, b) => a.start - b.start);
+}
+
+/** Process `pid` in each namespace that it is in, from ours to its own: a process of a container knows itself by the last; empty where there is none. */
+export function numbersOf(pid: number): readonly number[] {
+  try {
+    const [, numbers = ''] = /^NSpid:([\s\d]*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
+    return numbers.trim().split(/\s+/).map(Number);
+  } catch {
+    return [];
+  }
+}
+
 /** The program and arguments of process `pid`; empty where there is none. */
 export function commandOf(pid: number): readonly string[] {
   try {
