@@ -143,16 +143,18 @@ class HostAgent implements Agent {
     every(limits.rasIntervalMs, 'asking NCCL', () => {
       for (const { session } of this.#ranks.values()) if (session.options.rank === 0) this.#reports.look(session.options.run);
     });
+    // One that fails leaves the others' alone.
+    const beat = guarded('the heartbeat of a rank', ({ session, rings }: RecordedRank): void => {
+      rings.drain();
+      session.flush();
+    });
     // In one turn: each wakening of a process costs more than what it does here.
     every(limits.heartbeatMs, 'sending heartbeats', () => {
       this.#wallClocks.read();
       this.#finder.checkLives();
       this.#endGone();
       this.#samples?.sampleHost();
-      for (const { session, rings } of this.#ranks.values()) {
-        rings.drain();
-        session.flush();
-      }
+      for (const recorded of this.#ranks.values()) beat(recorded);
     });
   }
 

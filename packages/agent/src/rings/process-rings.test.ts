@@ -3,7 +3,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { resolveOptions } from '@ranktrace/sdk/shipping';
+import { type KinetoTable, kinetoExtent } from '@ranktrace/trace/torch';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readKinetoFile } from '../files/read-kineto.ts';
 import { agentLimits as limits } from '../model/limits.ts';
 import { descendantsOf, numbersOf, type ProcessLife, processLife } from '../ranks/process-table.ts';
 import { environmentOf, placeOf } from '../ranks/rank-environment.ts';
@@ -136,4 +138,41 @@ it('says once that a rank with a folder for rings has none', () => {
   expect(notices).toEqual([
     expect.stringMatching(/^rank 0 of run "job": process \d+ has RANKTRACE_GPU_DIR, and no ring in ".*" so far: CUDA or NCCL/),
   ]);
+});
+
+/** A file of torch.profiler with so many ops. */
+async function fileOf(ops: number): Promise<KinetoTable> {
+  const events = Array.from({ length: ops }, (_, at) => `{"ph":"X","cat":"cpu_op","name":"op","pid":7,"tid":7,"ts":${20 * at},"dur":9}`);
+  const path = join(folder, 'file.json');
+  writeFileSync(path, `{"baseTimeNanoseconds":${Date.now()}000000,"traceEvents":[${events}]}`);
+  return readKinetoFile(path, { keep: 'all', isGzip: false });
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+it('leaves rows in the ring while a file with numbers in a row is shipped, and sends them between the parts of another', async () => {
+  const table = await fileOf(20_000);
+  const path = ring(`gpu-${self.pid}-${self.start}.ring`, self.pid, self.start);
+  const rings = ringsOf(seen());
+  const journaled = session.shipFile('file.json', table, kinetoExtent(table).first, { filesAfter: 1, begins: () => {} });
+  await turn();
+  expect(session.isBusy).toBe(true);
+  rings.drain();
+  expect(rowsRead(path)).toBe(0);
+  await journaled;
+  const window = session.shipFile('file.json', table, kinetoExtent(table).first, { filesAfter: 1 });
+  await turn();
+  rings.drain();
+  expect(rowsRead(path)).toBe(3);
+  await window;
+  expect(session.lost).toBe(0);
+});
+
+it('counts events that are too many for a batch, and goes on', () => {
+  const builder = session.builderAt(0);
+  const [name, category] = [builder.string('kernel'), builder.string('kernel')];
+  for (let at = 0; at < 70_000; at++) builder.appendSpan(at, 1, 1, name, category, 0, 0, 0);
+  builder.recorded.span = 70_000;
+  session.flush();
+  expect(session.lost).toBe(70_000);
 });

@@ -59,7 +59,8 @@ export class ProcessRings {
   drain(isOver = false): void {
     const { place, life, ownPid } = this.#seen;
     const folder = place.ringFolder;
-    if (folder === undefined) return;
+    // While nothing can be sent, rows wait in their rings, which are bounded and count what finds no room.
+    if (folder === undefined || (this.#session.isBusy && !isOver)) return;
     if (this.#own.life !== life) {
       if (this.#hasRings(folder, this.#own)) this.#within ??= this.#own;
       this.#own = processOf(life);

@@ -18,6 +18,7 @@ import {
   type EncodedBody,
   encodeBatchOf,
   encodeBody,
+  ProtocolError,
   limits as protocolLimits,
   rankTime,
   recordedKey,
@@ -98,6 +99,9 @@ export interface Counter {
 /** Identity of a wall clock: the host's monotonic clock is not known, so it is no host of ours. */
 const wallClockOf = (host: string): string => `wall clock of ${host}`.slice(0, protocolLimits.hostCharsMax);
 
+/** The body of a batch without rows. */
+const nothing = (): EncodedBody => encodeBody(new BatchBuilder().take(), (body) => body);
+
 /** Track of the agent's own counters: above any thread or stream of a file. */
 const hostTrack = 2 ** 30;
 
@@ -117,7 +121,7 @@ export class RankSession {
   readonly #builder = new BatchBuilder();
   readonly #tracks: SourceTracks;
   readonly #recorded = noneRecorded();
-  /** A file's batches have numbers in a row. */
+  /** The batches of a file that is sent again after a restart have numbers in a row. */
   #isBusy = false;
   #shipped: Promise<void> = Promise.resolve();
   #sequence = 0;
@@ -192,6 +196,11 @@ export class RankSession {
     return this.#epochNs;
   }
 
+  /** Whether nothing else can be sent for now: events that come now would fill the batch under construction without bound. */
+  get isBusy(): boolean {
+    return this.#isBusy;
+  }
+
   /** For events that come with the heartbeats: the batch under construction. */
   builderAt(start: number): BatchBuilder {
     if (start < this.#watermark) this.#builder.reachBack(start);
@@ -220,7 +229,10 @@ export class RankSession {
     for (const kind of Object.keys(recorded) as (keyof RecordedCounts)[]) this.#recorded[kind] += recorded[kind];
     const since = Math.min(reachesBack, this.#watermark);
     this.#watermark = this.rankTimeOf(this.now());
-    this.#send(this.#encoded(), Number.isFinite(reachesBack) ? since : undefined, last);
+    const body = this.#encoded();
+    if (body === undefined) this.#lost += Object.values(recorded).reduce((sum, count) => sum + count, 0);
+    // Without its events it still is a sign of life.
+    this.#send(body ?? nothing(), Number.isFinite(reachesBack) ? since : undefined, last);
   }
 
   #addClocks(): void {
@@ -248,7 +260,7 @@ export class RankSession {
     const { run, rank, worldSize, incarnation, host, aheadNs } = place;
     const clock = { host, epochNs: this.#epochNs, aheadNs: BigInt(aheadNs) };
     const owner = { run, rank, worldSize, incarnation, ...clock, tracks: this.#tracks, filesAfter, cutOf };
-    this.#isBusy = true;
+    this.#isBusy = begins !== undefined;
     try {
       for (const { body, since, counts, cut, lost } of fileBodies(name, table, owner)) {
         if (this.#closed) return;
@@ -293,7 +305,8 @@ export class RankSession {
     await this.#shipper.close();
   }
 
-  #encoded(): EncodedBody {
+  /** Undefined where it is too large for the wire. */
+  #encoded(): EncodedBody | undefined {
     if (this.#builder.tables.counters.length > 0) {
       this.#builder.append('tracks', {
         track: hostTrack,
@@ -302,7 +315,13 @@ export class RankSession {
         tid: 0,
       });
     }
-    return encodeBody(this.#builder.take(), (body) => (body.length < limits.deflateBytesMin ? body : deflateRawSync(body)));
+    const batch = this.#builder.take();
+    try {
+      return encodeBody(batch, (body) => (body.length < limits.deflateBytesMin ? body : deflateRawSync(body)));
+    } catch (error) {
+      if (error instanceof ProtocolError && error.code === 'oversized') return undefined;
+      throw error;
+    }
   }
 
   #send(body: EncodedBody, since: number | undefined, last: boolean): void {
