@@ -138,12 +138,15 @@ async function readOne({ take, notice }: FolderWatchParts, awaited: Map<string, 
     const budget = new ReadBudget(limits.readMemoryBytesMax);
     const table = await readKinetoFile(descriptor, { keep: 'all', isGzip: isGzipFile(descriptor), budget });
     if (table.stopped !== undefined) return;
+    const { events, memory, instants, counters, spilled } = table;
+    if (spilled === undefined && [events, memory, instants, counters].every(({ length }) => length === 0))
+      throw new TraceError('no_events', 'it is no trace, or has no events');
     await take({ path, key: known.key, uid: about.uid, table });
     awaited.delete(path);
   } catch (error) {
-    // Half of a trace is no JSON; whether it is one at all shows when it stays so.
-    if (error instanceof TraceError) return;
-    notice(`"${path}" is left out: ${reasonOf(error)}`);
+    // Half of a trace is no JSON; whether it is one at all shows when it stays so. A whole file without events is none.
+    if (error instanceof TraceError && error.code !== 'no_events') return;
+    if (!known.isNamed) notice(`"${path}" is left out: ${reasonOf(error)}`);
     known.isNamed = true;
   }
 }
