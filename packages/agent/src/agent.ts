@@ -273,7 +273,7 @@ class HostAgent implements Agent {
     const { run, rank } = recorded.session.options;
     if (recorded.goneAt !== undefined)
       this.#options.notice(`rank ${rank} of run "${run}" ${ended ? 'ended with its run' : 'is gone, and others of its run go on'}`);
-    recorded.rings.drain(recorded.goneAt !== undefined);
+    recorded.rings.drain(recorded.goneAt !== undefined, true);
     const closing = recorded.windows
       .close(why)
       // Whether a rank goes on that sends its steps itself, it says itself.

@@ -176,3 +176,27 @@ it('counts events that are too many for a batch, and goes on', () => {
   session.flush();
   expect(session.lost).toBe(70_000);
 });
+
+it('sends the last collective of a communicator when nobody reads its ring any more, and leaves the ring to its process', () => {
+  const path = ring(`nccl-${self.pid}-${self.start}.ring`, self.pid, self.start, 0);
+  const bytes = readFileSync(path);
+  bytes.writeUInt32LE(2, 20);
+  bytes.writeBigUInt64LE(2n, 64);
+  for (const [row, kind] of [9, 7].entries()) {
+    bytes.writeUInt32LE(1, 4096 + 64 * row);
+    bytes[4096 + 64 * row + 4] = kind;
+  }
+  // The communicator's number; the collective's work, its times, number and communicator.
+  bytes.writeUInt32LE(1, 4096 + 48);
+  bytes[4096 + 64 + 5] = 2;
+  for (const [at, value] of [session.now(), session.now() + 1000n].entries()) bytes.writeBigUInt64LE(value, 4096 + 64 + 8 + 8 * at);
+  bytes.writeBigUInt64LE(1n, 4096 + 64 + 40);
+  bytes.writeUInt32LE(1, 4096 + 64 + 56);
+  writeFileSync(path, bytes);
+  const rings = ringsOf(seen());
+  const collectives = (): number => session.builderAt(Number.MAX_SAFE_INTEGER).recorded.collective;
+  rings.drain();
+  expect([rowsRead(path), collectives()]).toEqual([2, 0]);
+  rings.drain(false, true);
+  expect(collectives()).toBe(1);
+});

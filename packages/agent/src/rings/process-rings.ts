@@ -55,32 +55,35 @@ export class ProcessRings {
     this.#own = processOf(seen.life);
   }
 
-  /** Takes what has come. `isOver`: the process is gone, so nothing follows, and its files are removed. */
-  drain(isOver = false): void {
+  /**
+   * Takes what has come. `isOver`: the process is gone, so nothing follows, and its files are removed. `isLast`: nobody calls this again, though the process
+   * may go on: what waits for more rows is taken as it is.
+   */
+  drain(isOver = false, isLast = isOver): void {
     const { place, life, ownPid } = this.#seen;
     const folder = place.ringFolder;
     // While nothing can be sent, rows wait in their rings, which are bounded and count what finds no room.
-    if (folder === undefined || (this.#session.isBusy && !isOver)) return;
+    if (folder === undefined || (this.#session.isBusy && !isLast)) return;
     if (this.#own.life !== life) {
       if (this.#hasRings(folder, this.#own)) this.#within ??= this.#own;
       this.#own = processOf(life);
     }
     const { numbers } = this.#own;
     if (!numbers.includes(ownPid)) this.#own = { life, numbers: [...numbers, ownPid] };
-    this.#drainOf(folder, this.#own, isOver);
+    this.#drainOf(folder, this.#own, isOver, isLast);
     if (this.#hasRings(folder, this.#own)) return;
-    if (!isOver) this.#within ??= this.#find(folder);
+    if (!isLast) this.#within ??= this.#find(folder);
     if (this.#within === undefined) {
       this.#sayMissing(folder);
       return;
     }
     const isGone = processLife(this.#within.life.pid)?.start !== this.#within.life.start;
-    this.#drainOf(folder, this.#within, isGone);
+    this.#drainOf(folder, this.#within, isGone, isGone || isLast);
     if (isGone) this.#within = undefined;
   }
 
-  #drainOf(folder: string, process: RingProcess, isOver: boolean): void {
-    for (const path of pathsOf(folder, process)) this.#drain(path, process.life, isOver);
+  #drainOf(folder: string, process: RingProcess, isOver: boolean, isLast: boolean): void {
+    for (const path of pathsOf(folder, process)) this.#drain(path, process.life, isOver, isLast);
   }
 
   #hasRings(folder: string, process: RingProcess): boolean {
@@ -117,7 +120,7 @@ export class ProcessRings {
     this.#say(`process ${this.#own.life.pid} has RANKTRACE_GPU_DIR, and no ring in "${folder}" so far: ${why}`);
   }
 
-  #drain(path: string, life: ProcessLife, isOver: boolean): void {
+  #drain(path: string, life: ProcessLife, isOver: boolean, isLast: boolean): void {
     try {
       const ring = this.#rings.has(path) ? this.#rings.get(path) : this.#open(path, life);
       if (ring === undefined) return;
@@ -131,12 +134,12 @@ export class ProcessRings {
         more = reader.read(this.#rows, isOver);
         events.add(this.#rows, reader);
       }
-      if (isOver) events.finish(reader);
+      if (isLast) events.finish(reader);
       const { dropped, droppedRecords, unknownRecords } = reader.state;
       const lost = dropped + droppedRecords + unknownRecords + reader.malformed + reader.unpublished + events.lost;
       this.#session.addLost(Math.max(0, lost - ring.lost));
       ring.lost = lost;
-      if (isOver) this.#close(path, ring);
+      if (isLast) this.#close(path, ring, isOver);
     } catch (error) {
       this.#rings.set(path, undefined);
       this.#say(reasonOf(error));
@@ -174,9 +177,10 @@ export class ProcessRings {
     return ring;
   }
 
-  #close(path: string, { reader }: OpenRing): void {
+  #close(path: string, { reader }: OpenRing, isOver: boolean): void {
     reader.close();
     this.#rings.set(path, undefined);
+    if (!isOver) return;
     try {
       unlinkSync(path);
       this.#rings.delete(path);
