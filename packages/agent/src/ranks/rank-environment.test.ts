@@ -64,6 +64,17 @@ describe('the place of a rank', () => {
     expect(sendsItself).toBe(true);
   });
 
+  it.each([
+    ['python -m ranktrace --url ws://head:1 train.py', true, 'night'],
+    ['python -u -m ranktrace --run=mine --url=ws://head:1 -m train', true, 'mine'],
+    ['python -m ranktrace --run mine train.py --url ws://head:1', false, 'mine'],
+    ['python -m ranktrace --run', false, 'night'],
+    ['python train.py -m other ranktrace --url ws://head:1', false, 'night'],
+  ])('knows who sends its steps itself by its command, too: %s', (command, sends, run) => {
+    const place = placeOf({ ...torchrun, RANKTRACE_RUN: 'night' }, own, undefined, () => command.split(' '));
+    expect(place).toMatchObject({ sendsItself: sends, options: { run } });
+  });
+
   it("has the run's name that was asked for", () => {
     expect(placeIn(torchrun, 'mine').options.run).toBe('mine');
   });

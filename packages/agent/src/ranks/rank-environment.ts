@@ -66,12 +66,14 @@ export function parseEnvironment(text: string): Environment {
 
 /**
  * The rank with this environment; undefined for a process of no job, and the reason for one whose variables make no sense. `own`: the agent's
- * RANKTRACE_ variables, which say where batches go. `run`: name for all of them, by default the job's.
+ * RANKTRACE_ variables, which say where batches go. `run`: name for all of them, by default the job's. `command`: of the process, whose options may say, as
+ * variables do, that it sends its steps itself.
  */
 export function placeOf(
   environment: Environment,
   own: Environment,
   run: string | undefined,
+  command: () => readonly string[] = () => [],
 ): RankPlace | { readonly wrong: string } | undefined {
   // A batch script is task 0, too; only a step's tasks are ranks.
   const isTask = Boolean(environment.OMPI_COMM_WORLD_RANK || (environment.SLURM_PROCID && environment.SLURM_STEP_ID));
@@ -81,8 +83,10 @@ export function placeOf(
   delete merged.RANKTRACE_RANK;
   delete merged.RANKTRACE_WORLD_SIZE;
   for (const name of placing) if (environment[name] !== undefined) merged[name] = environment[name];
+  const said = clientOptions(command());
+  if (said.run) merged.RANKTRACE_RUN = said.run;
   try {
-    const sendsItself = (environment.RANKTRACE_URL ?? environment.RANKTRACE_NATS_SERVERS ?? '') !== '';
+    const sendsItself = (said.url ?? environment.RANKTRACE_URL ?? environment.RANKTRACE_NATS_SERVERS ?? '') !== '';
     // A rank that sends its steps itself has the run's name that it sends under.
     const options = resolveOptions(run === undefined || sendsItself ? {} : { run }, merged);
     const named = options.isRunNamed || sendsItself ? options : resolveOptions({ run: jobName(environment) }, merged);
@@ -101,6 +105,17 @@ export function placeOf(
   } catch (error) {
     return { wrong: reasonOf(error) };
   }
+}
+
+/** The options of the Python client in a command: `python -m ranktrace --run NAME --url=URL train.py`. */
+function clientOptions(command: readonly string[]): Partial<Record<'run' | 'url', string>> {
+  const options: Record<string, string> = Object.create(null);
+  const begin = command.findIndex((word, at) => word === 'ranktrace' && command[at - 1] === '-m');
+  for (let at = begin + 1; begin > 0 && command[at]?.startsWith('--') === true; at++) {
+    const [, name = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(command[at] ?? '') ?? [];
+    options[name] = value ?? command[++at] ?? '';
+  }
+  return options;
 }
 
 /** torchrun without a rendezvous id names no job, but all ranks have the same master: `torch-10-0-0-7-29500`. */

@@ -174,7 +174,7 @@ export class RankFinder {
     if (pid === process.pid || (user !== 0 && userOf(pid) !== user)) return undefined;
     const { environment, run, isWanted } = this.#parts;
     const variables = environmentOf(pid);
-    const place = variables && placeOf(variables, environment, run);
+    const place = variables && placeOf(variables, environment, run, () => commandOf(pid));
     if (place === undefined) return undefined;
     if ('wrong' in place) {
       this.#say(place.wrong, `process ${pid} is left alone, for its variables make no sense: ${place.wrong}`);
@@ -199,7 +199,7 @@ export class RankFinder {
         : 'and has nothing for an agent (KINETO_USE_DAEMON=1, RANKTRACE_GPU_DIR, TORCH_NCCL_DEBUG_INFO_PIPE_FILE)';
       this.#say(
         `own ${keyOf(place)}`,
-        `rank ${rank} of run "${name}" (process ${pid}) is left alone: it sends its steps itself (RANKTRACE_URL), ${more}`,
+        `rank ${rank} of run "${name}" (process ${pid}) is left alone: it sends its steps itself (RANKTRACE_URL, --url), ${more}`,
       );
       return undefined;
     }
