@@ -1,9 +1,9 @@
 // packages/gpu's C library in real processes, with a libcupti that plays back scripts instead of a GPU: every record arrives, faults are counted, and
 // training goes on whatever happens. The real libcupti, where it is found, is refused for want of a driver.
 
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GpuRows, libraryPath, RingReader, rowKind } from '@ranktrace/gpu';
@@ -284,6 +284,30 @@ test('injected by CUDA’s driver it records into the folder, and the end of the
   const { rows, reader } = take(join(folder, ring), 0n);
   expect(rows).toHaveLength(5001);
   expect(reader.state).toMatchObject({ state: 'ended', dropped: 0 });
+});
+
+test('injected where it can make no ring it says why on stderr, once, and a folder that is sticky is as good as an own one', () => {
+  const environment = scriptOf('kernel 1 2 0 7 1 a');
+  const library = libraryPath('ranktrace-gpu.node') ?? '';
+  const run = (directory: string, before = 'true'): string => {
+    const env = { ...process.env, ...environment, RANKTRACE_GPU_DIR: directory };
+    const { status, stderr } = spawnSync('sh', ['-c', `${before}; exec "$0" "$1" exit`, injected, library], { env, encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    return stderr.replace('training\n', '');
+  };
+  expect(run('')).toBe('');
+  expect(run('rings')).toBe('ranktrace records no kernels: RANKTRACE_GPU_DIR=rings: it must be an absolute path\n');
+  expect(run(join(folder, 'none'))).toMatch(/^ranktrace records no kernels: RANKTRACE_GPU_DIR=.*\/none: No such file or directory\n$/);
+  const taken = run(folder, 'touch "$RANKTRACE_GPU_DIR/gpu-$$-$(cut -d " " -f 22 /proc/$$/stat).ring"');
+  expect(taken).toMatch(/^ranktrace records no kernels: the ring ".*" cannot be made: File exists\n$/);
+  if (uid !== 0) return;
+  const others = join(folder, 'others');
+  mkdirSync(others);
+  chownSync(others, 12_345, 12_345);
+  expect(run(others)).toMatch(/others: it must be this user's own, or sticky \(mode 1777\)\n$/);
+  chmodSync(others, 0o1777);
+  expect(run(others)).not.toContain('ranktrace');
+  expect(readdirSync(others)).toEqual([expect.stringMatching(/^gpu-\d+-\d+\.ring$/)]);
 });
 
 test('after a fork the child has no part in the ring', () => {

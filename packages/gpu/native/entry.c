@@ -1,8 +1,10 @@
 // The two ways into a process: CUDA's driver loads the library by itself where CUDA_INJECTION64_PATH names it, or Node loads it as an addon.
 
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,13 +15,29 @@
 /* Rows of a ring that nobody else chose: 16 MiB, half a second of 500,000 launches. */
 #define CAPACITY (1u << 18)
 
+/* Why the folder takes no rings; NULL: it does. Anybody else who may write there could put a file in the ring's place, unless it is sticky. */
+static const char *why_not(const char *folder) {
+  struct stat about;
+  if (folder[0] != '/') return "it must be an absolute path";
+  if (lstat(folder, &about) != 0) return strerror(errno);
+  if (!S_ISDIR(about.st_mode)) return "it must be a folder, and no link to one";
+  if (about.st_uid != geteuid() && (about.st_mode & S_ISVTX) == 0) return "it must be this user's own, or sticky (mode 1777)";
+  return NULL;
+}
+
 /* Called by CUDA's driver, in cuInit. Returns 1, as it wants, whatever happens. */
 __attribute__((visibility("default"))) int InitializeInjection(void) {
   const char *folder = getenv("RANKTRACE_GPU_DIR");
-  struct stat about;
-  if (folder == NULL || folder[0] != '/' || lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid()) return 1;
+  if (folder == NULL || folder[0] == '\0') return 1;
+  const char *why = why_not(folder);
   char path[4096];
-  if (rt_ring_path(path, sizeof path, folder, "gpu")) rt_cupti_start(path, CAPACITY);
+  if (why != NULL) fprintf(stderr, "ranktrace records no kernels: RANKTRACE_GPU_DIR=%.1000s: %s\n", folder, why);
+  else if (!rt_ring_path(path, sizeof path, folder, "gpu")) fprintf(stderr, "ranktrace records no kernels: RANKTRACE_GPU_DIR is too long\n");
+  else {
+    why = rt_cupti_start(path, CAPACITY);
+    // Once it has a ring, that holds the reason, and its reader says it.
+    if (why != NULL && rt_cupti_path()[0] == '\0') fprintf(stderr, "ranktrace records no kernels: %s\n", why);
+  }
   return 1;
 }
 
