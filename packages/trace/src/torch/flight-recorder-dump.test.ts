@@ -89,3 +89,53 @@ test('entries of nccl: ends that the watchdog saw, sends, groups with a name; wh
     ...['1759300074000000123 900000', undefined, '1759300074000000123 900000', '1759300074000000123 900000'],
   ]);
 });
+
+describe('a coalesced call', () => {
+  const entry = (name: string, sequence: number, state: string, isSend = false, ms = 0) => ({
+    ...{ process_group: ['0', 'default_pg'], profiling_name: `nccl:${name}`, is_p2p: isSend, state, retired: state === 'completed' },
+    ...{ collective_seq_id: isSend ? 0 : sequence, p2p_seq_id: isSend ? sequence : 0 },
+    ...{ time_created_ns: `${1759300074000000000n + BigInt(ms) * 1_000_000n}`, input_sizes: [[2]], input_dtypes: ['Float'] },
+    ...(state === 'completed' && { time_discovered_completed_ns: `${1759300074000000000n + BigInt(ms + 5) * 1_000_000n}` }),
+  });
+  const read = (entries: readonly unknown[]) => readFlightRecorder(new TextEncoder().encode(JSON.stringify({ entries })));
+
+  it.each(['completed', 'scheduled'])('is one collective with the payload of its ops, which torch leaves scheduled: %s', (state) => {
+    const dump = read([
+      ...[entry('_broadcast_oop', 1, 'scheduled', false, 1), entry('_broadcast_oop', 1, 'scheduled', false, 2)],
+      { ...entry('ALLGATHER_coalesced', 1, state, false, 3), input_sizes: [] },
+      ...[
+        entry('_reduce_scatter_base', 2, 'scheduled', false, 4),
+        entry('coalesced', 2, state, false, 5),
+        entry('all_reduce', 3, 'scheduled', false, 6),
+      ],
+    ]);
+    const isOver = state === 'completed';
+    expect(lines(dump)).toEqual([
+      `ALLGATHER_coalesced world#1 16 ${isOver} false`,
+      `_reduce_scatter_base world#2 16 ${isOver} false`,
+      'all_reduce world#3 8 false false',
+    ]);
+    expect(dump.malformed).toBe(0);
+    expect(dump.collectives[0]?.created).toBe(1759300074001000000n);
+    expect(dump.collectives[0]?.ended).toBe(isOver ? 1759300074008000000n : undefined);
+  });
+
+  it('of sends and receives leaves these, which name their peers, and they end with it', () => {
+    const sends = (sequence: number, state: string) => [
+      ...[entry('send 0->1', sequence, 'scheduled', true), entry('recv 0<-1', sequence, 'scheduled', true)],
+      { ...entry('coalesced', sequence, state, true, 1), input_sizes: [] },
+    ];
+    const dump = read([...sends(1, 'completed'), ...sends(2, 'scheduled'), entry('broadcast', 1, 'scheduled')]);
+    expect(lines(dump)).toEqual([
+      ...['send 0->1 world#1 8 true true', 'recv 0<-1 world#1 8 true true'],
+      ...['send 0->1 world#2 8 false true', 'recv 0<-1 world#2 8 false true', 'broadcast world#1 8 false false'],
+    ]);
+    expect(dump.collectives[0]?.ended).toBe(1759300074006000000n);
+  });
+
+  it('whose ops are not in the dump any more is as it is', () => {
+    expect(lines(read([entry('coalesced', 1, 'completed', true), entry('allreduce_coalesced', 1, 'completed')]))).toEqual([
+      ...['coalesced world#1 8 true true', 'allreduce_coalesced world#1 8 true false'],
+    ]);
+  });
+});

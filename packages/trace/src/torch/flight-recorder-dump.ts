@@ -2,6 +2,15 @@
 //
 // Times are of the rank's wall clock, ns since 1970. An entry is over when its state is `completed` or it is `retired`; when it ended is known only where
 // the watchdog saw it. Stacks and shapes beyond the size of the payload are not read.
+//
+// Ops between the begin and the end of a coalesced call (batch_isend_irecv, an all_gather of uneven sizes) stay `scheduled`: torch follows the call alone,
+// whose entry comes after theirs under the same number:
+//
+//   send 0->1          #7  scheduled ──┐
+//   recv 0<-1          #7  scheduled ──┤  sends and receives name their peers: they stay, and end with the call
+//   coalesced          #7  completed ──┘
+//   _broadcast_oop     #3  scheduled ──┐
+//   ALLGATHER_coalesced #3 completed ──┘  a number is one collective: the call, with the payload of its ops
 
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
@@ -55,15 +64,13 @@ export function readFlightRecorder(bytes: Uint8Array): FlightRecorderDump {
   if (entries.length > limits.dumpedCollectivesMax) {
     throw new TraceError('too_large', `Cannot read the dump: it has over ${limits.dumpedCollectivesMax} entries`);
   }
-  const read = entries.map(collectiveOf);
-  const collectives = read
-    .filter((entry) => entry !== undefined)
-    .sort((a, b) => (a.created < b.created ? -1 : a.created > b.created ? 1 : 0));
+  const read = entries.map(collectiveOf).filter((entry) => entry !== undefined);
+  const collectives = joinedCalls(read).sort((a, b) => (a.created < b.created ? -1 : a.created > b.created ? 1 : 0));
   return {
     version: textOf(field(root, 'version')) ?? '',
     worldSize: worldSizeOf(root),
     collectives,
-    malformed: read.length - collectives.length,
+    malformed: entries.length - read.length,
   };
 }
 
@@ -101,6 +108,33 @@ function collectiveOf(entry: unknown): DumpedCollective | undefined {
     isOver,
     ended: isOver && ended !== undefined && ended >= created ? ended : undefined,
   };
+}
+
+/** `entries`, in the order of the file, with each coalesced call and its ops made one. */
+function joinedCalls(entries: readonly DumpedCollective[]): DumpedCollective[] {
+  const numberOf = ({ group, isSend, sequence }: DumpedCollective): string => `${isSend} ${sequence} ${group}`;
+  const calls = new Map(entries.filter(({ op }) => op.endsWith('coalesced')).map((call) => [numberOf(call), call]));
+  if (calls.size === 0) return [...entries];
+  const opsOf = new Map<DumpedCollective, DumpedCollective[]>();
+  for (const entry of entries) {
+    const call = calls.get(numberOf(entry));
+    if (call === undefined || call === entry) continue;
+    const ops = opsOf.get(call);
+    if (ops === undefined) opsOf.set(call, [entry]);
+    else ops.push(entry);
+  }
+  return entries.flatMap((entry) => {
+    const call = calls.get(numberOf(entry));
+    if (call === undefined) return entry;
+    const ops = opsOf.get(call);
+    const [first] = ops ?? [];
+    if (ops === undefined || first === undefined) return entry;
+    if (call.isSend) return entry === call ? [] : { ...entry, isOver: call.isOver, ended: call.ended };
+    if (entry !== call) return [];
+    const isOneOp = call.op === 'coalesced' && ops.every(({ op }) => op === first.op);
+    const bytes = ops.reduce((sum, op) => sum + op.bytes, call.bytes);
+    return { ...call, op: isOneOp ? first.op : call.op, bytes: Number.isSafeInteger(bytes) ? bytes : 0, created: first.created };
+  });
 }
 
 function groupOf(pair: unknown): string {
