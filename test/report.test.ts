@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, test } from 'vitest';
 import { makeAlert, resolved } from '../packages/aggregator/src/testing/make-alert.ts';
 import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
@@ -120,6 +120,22 @@ describe("a PyTorch job's files", () => {
     const { findings } = await report(folder);
     expect(findings.filter(({ kind }: { kind: string }) => kind === 'left_out')).toMatchObject([{ ranks: [0] }]);
   });
+});
+
+test('a Perfetto trace is not said to be whole either, and dump says the same', async () => {
+  const path = join(directory, 'bundle.pftrace');
+  // A track event (field 11): an instant named "a" at 5 ns; and a packet of a bundle (field 50) that is no zlib.
+  const instant = [0x0a, 9, 0x40, 5, 0x5a, 5, 0x48, 3, 0xba, 0x01, 1].concat(0x61);
+  instant[1] = instant.length - 2;
+  instant[5] = instant.length - 6;
+  writeFileSync(path, Uint8Array.from([...instant, 0x0a, 5, 0x92, 0x03, 2, 1, 2]));
+  const line = 'left out of the trace: 1 bundles of compressed packets that are damaged, too large or nested';
+  const { stdout, stderr } = await runLine(['report', path]);
+  expect(stderr).toContain(line);
+  expect(stdout).toContain(`left_out: ${line}`);
+  expect(stdout).not.toContain('nothing was lost');
+  const dumped = await runLine(['dump', path]);
+  expect(dumped.stderr).toContain(line);
 });
 
 describe('a simulated cluster', () => {

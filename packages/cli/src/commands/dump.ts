@@ -5,6 +5,7 @@ import { decodeBatch, decodeBatchHeader, printable, tableNames } from '@ranktrac
 import { dumpWriter } from '@ranktrace/trace';
 import { kindNames } from '../inputs/input-kinds.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
+import { leftOutText } from '../print/left-out.ts';
 import { CliError } from '../terminal/errors.ts';
 import { say, writeBytes } from '../terminal/output.ts';
 
@@ -25,7 +26,13 @@ export async function dump(inputs: readonly string[], options: InputOptions & { 
   const warn = (error: unknown): void => {
     say(`skipped an unreadable batch: ${(error as Error).message}`);
   };
-  await mergeStored(opened.input, [dumpWriter(writeBytes)], { onUnreadable: warn });
+  await mergeStored(opened.input, [dumpWriter(writeBytes)], {
+    onUnreadable: warn,
+    onSkipped: (skipped) => {
+      const text = leftOutText(skipped);
+      if (text !== undefined) say(text);
+    },
+  });
   return 0;
 }
 

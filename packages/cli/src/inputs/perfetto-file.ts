@@ -3,9 +3,9 @@
 import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, statSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { constants, createGunzip } from 'node:zlib';
+import { constants, createGunzip, unzipSync } from 'node:zlib';
 import { type ReadBudget, TraceError } from '@ranktrace/trace';
-import { type PerfettoTrace, readPerfetto } from '@ranktrace/trace/perfetto';
+import { type InflateBundle, type PerfettoTrace, readPerfetto } from '@ranktrace/trace/perfetto';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import { isGzip } from './file-beginning.ts';
@@ -33,7 +33,7 @@ export async function openPerfettoFile(path: string, budget: ReadBudget): Promis
       closeSync(file);
       file = unzipped;
     }
-    const trace = readPerfetto(() => chunksOf(file), budget);
+    const trace = readPerfetto(() => chunksOf(file), budget, inflateBundle);
     if (trace.stopped !== undefined) say(`"${path}": read only its beginning: ${trace.stopped}`);
     return { trace: naming(path, trace), [Symbol.dispose]: () => closeSync(file) };
   } catch (error) {
@@ -42,6 +42,9 @@ export async function openPerfettoFile(path: string, budget: ReadBudget): Promis
     throw error;
   }
 }
+
+/** Perfetto's own tools take a bundle of zlib or of gzip, too. */
+const inflateBundle: InflateBundle = (bytes, maxOutputLength) => unzipSync(bytes, { maxOutputLength });
 
 /** The trace, with errors of its events that name the file. */
 function naming(path: string, { header, stopped, events }: PerfettoTrace): PerfettoTrace {

@@ -13,9 +13,9 @@ import {
 } from '@ranktrace/trace';
 import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
-import { formatCount } from '../terminal/format.ts';
 import { say } from '../terminal/output.ts';
 import { showProgress } from '../terminal/progress.ts';
+import { leftOutText } from './left-out.ts';
 import type { RunReport } from './print-summary.ts';
 
 /**
@@ -50,15 +50,9 @@ export async function mergeAndReport(
       // Each batch is read twice; only the first read reports.
       if (unreadable++ === 0) say(`skipped an unreadable batch: ${(error as Error).message}`);
     },
-    onSkipped: ({ events, arguments: args, reversed }) => {
-      const parts = [
-        [events, 'events without a begin, a time or a type'],
-        [args, 'arguments beyond the limit'],
-        [reversed, 'spans that end before they begin (shown without a length)'],
-      ] as const;
-      const reported = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
-      if (reported.length === 0) return;
-      const text = `left out of the trace: ${reported.join(', ')}`;
+    onSkipped: (skipped) => {
+      const text = leftOutText(skipped);
+      if (text === undefined) return;
       say(text);
       leftOut.push({ kind: 'left_out', ranks: [], text, remedy: 'nothing, unless they matter: what is left is whole' });
     },

@@ -25,6 +25,8 @@ import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
 export interface PerfettoSkipped {
   /** Packets of other data sources. */
   packets: number;
+  /** Bundles of compressed packets that are damaged (then from there on), too large once inflated, or inside of others. */
+  bundles: number;
   /** Events that lack a needed state, time (below 2^53 ns) or type, ends without a BEGIN, and spans beyond the limit of open ones. */
   events: number;
   /** Spans that end before they begin: passed on with length 0. */
@@ -74,7 +76,7 @@ export class PerfettoEvents {
     this.#sink = sink;
     this.#packets = packets;
     this.#clocks.setOrigin(survey.origin);
-    this.skipped = { packets: survey.otherPackets, events: 0, reversed: 0, arguments: 0 };
+    this.skipped = { packets: survey.otherPackets, bundles: survey.lostBundles, events: 0, reversed: 0, arguments: 0 };
   }
 
   /** Passes on the content of the current packet. */

@@ -1,5 +1,6 @@
 // Traces unlike those of our writer, made field by field from Perfetto's public .proto files.
 
+import { deflateSync, gzipSync, unzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
@@ -85,6 +86,48 @@ function reported(packets: readonly Packet[]): string[] {
   });
 }
 
+describe('bundles of compressed packets', () => {
+  // A thousandth of the limit: the test inflates no 64 MiB.
+  const largest = limits.perfettoBundleBytesMax / 1024;
+  const inflate = (bytes: Uint8Array, bytesMax: number) => unzipSync(bytes, { maxOutputLength: bytesMax / 1024 });
+  const bundle =
+    (bytes: Uint8Array): Packet =>
+    (packet) =>
+      inside(packet, 50, (out) => out.raw(bytes));
+  const bytesOf = (packets: readonly Packet[]) => Buffer.concat(foreign(packets));
+  const zipped = (packets: readonly Packet[]) => deflateSync(bytesOf(packets));
+  const read = (packets: readonly Packet[]) => {
+    const chunks = bytesOf(packets);
+    const { calls, skipped } = readSinkCalls([chunks.subarray(0, 40), chunks.subarray(40)], inflate);
+    return { names: calls.flatMap((call) => ('state' in call ? `${call.start} ${call.name}` : [])), skipped };
+  };
+  const at = (time: number, name: string) => event(time, instant, on(2, name));
+  const nothing = { packets: 0, bundles: 0, events: 0, reversed: 0, arguments: 0 };
+
+  it('are read in their place, as zlib or gzip, with the tracks that they describe', () => {
+    const inside = zipped([processTrack(1, 40, 'app'), threadTrack(2, 40, 41, 'main'), at(1100, 'b'), at(1200, 'c')]);
+    const last = bundle(gzipSync(bytesOf([at(1500, 'f')])));
+    expect(read([at(1000, 'a'), bundle(inside), at(1300, 'd'), bundle(zipped([])), at(1400, 'e'), last])).toEqual({
+      names: ['0 a', '100 b', '200 c', '300 d', '400 e', '500 f'],
+      skipped: nothing,
+    });
+    expect(read([bundle(inside)]).names).toEqual(['0 b', '100 c']);
+  });
+
+  it('are counted where they are damaged, too large or inside of others, and what lies around them is read', () => {
+    const large = deflateSync(new Uint8Array(largest + 1));
+    const nested = zipped([at(1100, 'b'), bundle(zipped([at(1200, 'no')]))]);
+    const broken = deflateSync(Buffer.concat([bytesOf([at(1300, 'c')]), Buffer.of(0x0a, 0x7f, 1)]));
+    for (const [bytes, inner] of [
+      ...[[large, []] as const, [Buffer.from('no zlib'), []] as const, [nested, ['100 b']] as const, [broken, ['300 c']] as const],
+    ]) {
+      const { names, skipped } = read([at(1000, 'a'), bundle(bytes), at(1900, 'z')]);
+      expect([names, skipped]).toEqual([['0 a', ...inner, '900 z'], { ...nothing, bundles: 1 }]);
+    }
+    expect(readSinkCalls(foreign([at(1000, 'a'), bundle(zipped([at(1100, 'b')]))])).skipped.bundles).toBe(1);
+  });
+});
+
 describe('a trace of somebody else', () => {
   const bigTrack = 0xdead_beef_0000_0001n;
   const who = [processTrack(1, 40, 'browser'), threadTrack(2, 40, 41, 'main'), threadTrack(bigTrack, 40, 42, 'worker')];
@@ -160,7 +203,7 @@ describe('a trace of somebody else', () => {
       ['load', 'net', 'main', 'http://x'],
       ['', '', 'events', undefined],
     ]);
-    expect(skipped).toEqual({ packets: 0, events: 1, reversed: 0, arguments: 0 });
+    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 0, arguments: 0 });
   });
 
   it('reads arguments of every type, and what lies inside of them', () => {
@@ -277,7 +320,7 @@ describe('a trace of somebody else', () => {
       foreign([...who, ftrace, ftrace, legacy, noTime, event(20, end, on(2)), event(30, instant, on(2, 'kept'))]),
     );
     expect(calls).toHaveLength(2);
-    expect(skipped).toEqual({ packets: 2, events: 3, reversed: 0, arguments: 0 });
+    expect(skipped).toEqual({ packets: 2, bundles: 0, events: 3, reversed: 0, arguments: 0 });
   });
 
   it('reports nothing at times that no trace has, and no span of negative length', () => {
@@ -293,7 +336,7 @@ describe('a trace of somebody else', () => {
       ['backward', 100, 0],
       ['after', 120, 0],
     ]);
-    expect(skipped).toEqual({ packets: 0, events: 1, reversed: 1, arguments: 0 });
+    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 1, arguments: 0 });
   });
 
   it('goes round no circle of tracks, and knows events on tracks that nobody describes', () => {

@@ -1,8 +1,10 @@
 // Every bound of what reading a Perfetto trace may cost, with its unit last.
 
 export const perfettoLimits = {
-  /** One packet, held as a whole; a larger one is refused (`too_large`). Bundles of packets in one are not opened. */
+  /** One packet, held as a whole; a larger one is refused (`too_large`). */
   perfettoPacketBytesMax: 67_108_864,
+  /** A bundle of compressed packets, once it is inflated; a larger one is left out and counted. */
+  perfettoBundleBytesMax: 67_108_864,
   /** Tracks that are described, and lines that events are on, about 300 bytes each; a trace with more is refused (`too_large`). */
   perfettoTracksMax: 262_144,
   /** Packet sequences, about 1 KiB each beside their interned strings; a trace with more is refused (`too_large`). */

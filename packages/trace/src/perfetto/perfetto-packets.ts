@@ -2,6 +2,8 @@
 //
 //   chunk   |  packet  |  packet  |  pac|ket  |  packet | …        a packet that a chunk cuts is copied together with the next one
 //
+// A packet may be a bundle: compressed bytes that inflate to further packets, which come in its place. Bundles inside of bundles are not opened.
+//
 // The parts of a packet may come in any order, but must be used in one: clear the state, take strings and defaults, read
 // the event. So a first scan of each packet finds its parts.
 
@@ -12,6 +14,7 @@ import { cannotRead, lengthTag, varintTag, Wire } from './perfetto-wire.ts';
 
 /** Fields that our writer does not use. */
 const timestampClock = 58;
+const compressedPackets = 50;
 
 const packetTag = lengthTag(trace.packet);
 const timestampTag = varintTag(field.timestamp);
@@ -23,6 +26,7 @@ const internedTag = lengthTag(field.internedData);
 const defaultsTag = lengthTag(field.defaults);
 const descriptorTag = lengthTag(field.trackDescriptor);
 const snapshotTag = lengthTag(field.clockSnapshot);
+const bundleTag = lengthTag(compressedPackets);
 
 /** Most bytes of the tag and length in front of a packet. */
 const headBytesMax = 20;
@@ -32,6 +36,9 @@ export interface PacketPart {
   at: number;
   end: number;
 }
+
+/** Inflates a stream of zlib or gzip. Throws where it is damaged, or gives more than `bytesMax`. */
+export type InflateBundle = (bytes: Uint8Array, bytesMax: number) => Uint8Array;
 
 /** The packets of `chunks`; the fields are those of the current one. */
 export class PerfettoPackets {
@@ -49,7 +56,15 @@ export class PerfettoPackets {
   readonly defaults: PacketPart = { at: -1, end: -1 };
   readonly descriptor: PacketPart = { at: -1, end: -1 };
   readonly snapshot: PacketPart = { at: -1, end: -1 };
+  readonly #bundle: PacketPart = { at: -1, end: -1 };
   readonly #chunks: Iterator<Uint8Array>;
+  readonly #inflate: InflateBundle | undefined;
+  /** Inflated packets that are being read, and the offset of their bundle in the file. */
+  #inflated: Uint8Array | undefined;
+  #inflatedAt = 0;
+  #inflatedOrigin = 0;
+  /** Bytes of earlier bundles. */
+  #inflatedBefore = 0;
   #bytes: Uint8Array = new Uint8Array(0);
   #at = 0;
   /** Offset of `#bytes` in the file. */
@@ -57,9 +72,18 @@ export class PerfettoPackets {
   #packets = 0;
   /** Where and why the packets stop before the file's end: it was cut after its first ones. */
   stopped: string | undefined;
+  /** Whether the current packet is all that is left of a bundle, or of its rest, that cannot be read. */
+  isLostBundle = false;
 
-  constructor(chunks: Iterable<Uint8Array>) {
+  /** Without `inflate` bundles are not opened. */
+  constructor(chunks: Iterable<Uint8Array>, inflate?: InflateBundle) {
     this.#chunks = chunks[Symbol.iterator]();
+    this.#inflate = inflate;
+  }
+
+  /** Bytes read, with those that bundles gave. */
+  get worked(): number {
+    return this.done + this.#inflatedBefore + this.#inflatedAt;
   }
 
   /** Bytes read. */
@@ -88,6 +112,7 @@ export class PerfettoPackets {
 
   #next(): boolean {
     const { wire } = this;
+    if (this.#nextInflated()) return true;
     for (;;) {
       this.#have(headBytesMax);
       const { length } = this.#bytes;
@@ -117,8 +142,54 @@ export class PerfettoPackets {
       if (tag !== packetTag) continue;
       wire.turnTo(this.#bytes, at, this.#at, this.#origin);
       this.#findParts();
-      return true;
+      if (this.#bundle.at < 0 || !this.#openBundle(this.#origin + at) || this.#nextInflated()) return true;
     }
+  }
+
+  /** Inflates the bundle in the current packet; false where it cannot be: that packet stays, to be counted. */
+  #openBundle(origin: number): boolean {
+    const { at, end } = this.#bundle;
+    this.#inflatedOrigin = origin;
+    try {
+      this.#inflated = this.#inflate?.(this.#bytes.subarray(at, end), limits.perfettoBundleBytesMax);
+    } catch {
+      this.#inflated = undefined;
+    }
+    this.isLostBundle = this.#inflated === undefined;
+    return !this.isLostBundle;
+  }
+
+  /** Goes to the next packet of the open bundle; false at its end. What follows an error in it is lost, and becomes one packet without content. */
+  #nextInflated(): boolean {
+    const bytes = this.#inflated;
+    if (bytes === undefined) return false;
+    const { wire } = this;
+    const origin = this.#inflatedOrigin;
+    let isLost = false;
+    try {
+      for (;;) {
+        wire.turnTo(bytes, this.#inflatedAt, bytes.length, origin);
+        const tag = wire.next(bytes.length);
+        if (tag === 0) break;
+        if (tag === packetTag) {
+          this.#inflatedAt = wire.nested(bytes.length);
+          wire.turnTo(bytes, wire.at, this.#inflatedAt, origin);
+          this.#findParts();
+          this.isLostBundle = this.#bundle.at >= 0;
+          return true;
+        }
+        wire.skip(tag, bytes.length);
+        this.#inflatedAt = wire.at;
+      }
+    } catch (error) {
+      if (!(error instanceof TraceError)) throw error;
+      this.#clear();
+      isLost = this.isLostBundle = true;
+    }
+    this.#inflatedBefore += bytes.length;
+    this.#inflatedAt = 0;
+    this.#inflated = undefined;
+    return isLost;
   }
 
   /** The default clock in a packet's defaults (0 for none), and the place of the event defaults; leaves `wire` there. */
@@ -139,15 +210,7 @@ export class PerfettoPackets {
   #findParts(): void {
     const { wire } = this;
     const { end } = wire;
-    this.hasTime = false;
-    this.clock = 0;
-    this.sequence = 0;
-    this.flags = 0;
-    this.event.at = -1;
-    this.interned.at = -1;
-    this.defaults.at = -1;
-    this.descriptor.at = -1;
-    this.snapshot.at = -1;
+    this.#clear();
     for (let tag = wire.next(end); tag !== 0; tag = wire.next(end)) {
       if (tag === timestampTag) {
         wire.varint();
@@ -161,9 +224,24 @@ export class PerfettoPackets {
       else if (tag === defaultsTag) this.#part(this.defaults, end);
       else if (tag === descriptorTag) this.#part(this.descriptor, end);
       else if (tag === snapshotTag) this.#part(this.snapshot, end);
+      else if (tag === bundleTag) this.#part(this.#bundle, end);
       else if (tag === clockTag) this.clock = wire.varint();
       else wire.skip(tag, end);
     }
+  }
+
+  #clear(): void {
+    this.hasTime = false;
+    this.clock = 0;
+    this.sequence = 0;
+    this.flags = 0;
+    this.event.at = -1;
+    this.interned.at = -1;
+    this.defaults.at = -1;
+    this.descriptor.at = -1;
+    this.snapshot.at = -1;
+    this.#bundle.at = -1;
+    this.isLostBundle = false;
   }
 
   #part(part: PacketPart, end: number): void {

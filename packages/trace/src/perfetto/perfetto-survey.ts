@@ -7,7 +7,7 @@ import type { ReadBudget } from '../model/read-budget.ts';
 import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
 import { snapshotTimes } from './perfetto-clocks.ts';
 import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
-import { PerfettoPackets } from './perfetto-packets.ts';
+import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
@@ -27,16 +27,18 @@ export interface PerfettoSurvey {
   readonly bytes: number;
   /** Where and why the trace stops before its end; undefined if it is whole. */
   readonly stopped: string | undefined;
-  /** Packets with no content that is read, such as ftrace's or bundles of compressed packets. */
+  /** Packets with no content that is read, such as ftrace's. */
   readonly otherPackets: number;
+  /** Bundles of compressed packets that cannot be read, or not to their end. */
+  readonly lostBundles: number;
 }
 
 /** Sequence of the facts. */
 const factsSequence = 1;
 
 /** Surveys a trace. Throws TraceError. */
-export function surveyPerfetto(chunks: Iterable<Uint8Array>, budget: ReadBudget): PerfettoSurvey {
-  const packets = new PerfettoPackets(chunks);
+export function surveyPerfetto(chunks: Iterable<Uint8Array>, budget: ReadBudget, inflate?: InflateBundle): PerfettoSurvey {
+  const packets = new PerfettoPackets(chunks, inflate);
   try {
     return new Survey(packets, budget).result();
   } finally {
@@ -56,6 +58,7 @@ class Survey {
   #boottime: bigint | undefined;
   #unix: bigint | undefined;
   #otherPackets = 0;
+  #lostBundles = 0;
 
   constructor(packets: PerfettoPackets, budget: ReadBudget) {
     this.#packets = packets;
@@ -84,7 +87,9 @@ class Survey {
         this.#unix = unix;
       }
     }
+    if (packets.isLostBundle) this.#lostBundles++;
     if (event.at < 0) {
+      if (packets.isLostBundle) return;
       if (descriptor.at < 0 && snapshot.at < 0 && packets.interned.at < 0 && packets.defaults.at < 0 && packets.flags === 0)
         this.#otherPackets++;
       return;
@@ -172,6 +177,7 @@ class Survey {
       origin,
       bytes,
       otherPackets: this.#otherPackets,
+      lostBundles: this.#lostBundles,
       stopped,
     };
   }

@@ -4,13 +4,13 @@
 //            packet, parts       strings, defaults     fields                  spans, kinds
 //
 // Read in full: traces by perfetto/perfetto-writer.ts. From others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
-// flows, interned strings, clock snapshots, incremental timestamps. Skipped and counted: every other data source (ftrace, …), compressed
-// bundles of packets, events in the legacy form of Chrome's JSON.
+// flows, interned strings, clock snapshots, incremental timestamps, and compressed bundles of packets with all of these. Skipped and counted: every
+// other data source (ftrace, …), bundles that cannot be inflated, events in the legacy form of Chrome's JSON.
 
 import { ReadBudget } from '../model/read-budget.ts';
 import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
-import { PerfettoPackets } from './perfetto-packets.ts';
+import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { surveyPerfetto } from './perfetto-survey.ts';
 
 /** A surveyed Perfetto trace: its processes are known. */
@@ -27,26 +27,28 @@ const bytesPerYield = 65_536;
 
 /**
  * Surveys a trace at once, at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
- * again for its events; `budget` bounds its memory. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
+ * again for its events; `budget` bounds its memory; `inflate` opens bundles of packets, which are lost without it. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
  *
  * @example
  * const trace = readPerfetto(() => [bytes]);
  * for (const { done, total } of trace.events(sink)) show(done / total);
  */
-export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new ReadBudget()): PerfettoTrace {
-  const survey = surveyPerfetto(open(), budget);
+export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new ReadBudget(), inflate?: InflateBundle): PerfettoTrace {
+  const survey = surveyPerfetto(open(), budget, inflate);
   return {
     header: survey.header,
     stopped: survey.stopped,
     *events(sink) {
-      const packets = new PerfettoPackets(open());
+      const packets = new PerfettoPackets(open(), inflate);
       try {
         sink.begin(survey.header);
         const events = new PerfettoEvents(survey, packets, sink, budget);
         const progress = { done: 0, total: survey.bytes };
+        let worked = 0;
         while (packets.next()) {
           events.packet();
-          if (packets.done - progress.done < bytesPerYield) continue;
+          if (packets.worked - worked < bytesPerYield) continue;
+          worked = packets.worked;
           progress.done = packets.done;
           yield progress;
         }

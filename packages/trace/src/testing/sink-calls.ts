@@ -2,6 +2,7 @@
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane } from '../model/trace-sink.ts';
 import type { PerfettoSkipped } from '../perfetto/perfetto-events.ts';
+import type { InflateBundle } from '../perfetto/perfetto-packets.ts';
 import { readPerfetto } from '../perfetto/perfetto-trace.ts';
 
 /** All calls on a sink. */
@@ -13,8 +14,8 @@ export interface SinkCalls {
 }
 
 /** Reads the trace in `chunks`. */
-export function readSinkCalls(chunks: readonly Uint8Array[]): SinkCalls {
-  const trace = readPerfetto(() => chunks);
+export function readSinkCalls(chunks: readonly Uint8Array[], inflate?: InflateBundle): SinkCalls {
+  const trace = readPerfetto(() => chunks, undefined, inflate);
   const calls: (TraceLane | TraceEvent)[] = [];
   let totals: readonly ProcessTotals[] = [];
   const events = trace.events({
