@@ -1,6 +1,13 @@
 // One event of a Kineto trace: from its JSON object, with members in any order, to a row of the right table.
 //
 // Invariant: a field of the wrong type counts as absent; an event then left without name, process or time is counted, never guessed.
+//
+// The first event's time is the epoch, unless it is 0 and the clock's times follow: Kineto writes kernels without a time so (pytorch/kineto#109).
+//
+//   0  0  1.7e15  1.7e15+4  …    the first two are left out, the third's time is the epoch
+//   0  4  9  …                   a file whose times begin at 0
+//
+// It is one file because reading a member and appending the row share the fields of the event, which are never an object of their own.
 
 import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
@@ -9,7 +16,7 @@ import { EventArguments } from './kineto-event-arguments.ts';
 import { argumentFields, eventFields, type Field, type KnownMember, phase } from './kineto-event-fields.ts';
 import { OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
-import type { KinetoTable } from './kineto-table.ts';
+import { type KinetoTable, kinetoKinds } from './kineto-table.ts';
 import { TimeRounding } from './kineto-time-rounding.ts';
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
@@ -36,6 +43,11 @@ export class KinetoEvent {
   readonly #outOfMemoryName: number;
   readonly #memoryCategoryName: number;
   readonly #traceCategory: number;
+  /** Whether the first event was at 0, and all since then have one time: a far one may still be the first of the clock's. */
+  #isUnsure = false;
+  /** Bytes of the file before the event that is being read, and before that of the epoch. */
+  #at = 0;
+  #epochAt = 0;
   #lastPid = Number.NaN;
   #lastTid = Number.NaN;
   #lastTrack = 0;
@@ -87,6 +99,7 @@ export class KinetoEvent {
     this.#clear();
     scanner.peek();
     const at = scanner.origin + scanner.at;
+    this.#at = at;
     this.#members(scanner, this.#eventKeys, 1);
     const { skipped } = this.#table;
     const before = skipped.malformed;
@@ -98,6 +111,7 @@ export class KinetoEvent {
   /** Runs `clear`, which takes all rows and arguments out of the table; those of open spans stay. */
   spill(clear: () => void): void {
     this.#eventsBefore += this.#table.events.length;
+    this.#isUnsure = false;
     this.#open.keepArguments(this.#table.arguments, clear);
     this.#others.forget();
   }
@@ -344,12 +358,35 @@ export class KinetoEvent {
 
   /** Whether it has a time within 104 days (2^53 ns) of the first event's. */
   #isTimed(): boolean {
-    return this.#hasTime && Math.abs(this.#micros - (this.epochMicros ?? this.#micros)) <= 9e12;
+    if (!this.#hasTime) return false;
+    if (Math.abs(this.#micros - (this.epochMicros ?? this.#micros)) <= 9e12) return true;
+    if (!this.#isUnsure || this.#micros === 0) return false;
+    this.#leaveOutAll();
+    return true;
+  }
+
+  /** Leaves out all events so far, which are at 0 or alone at their time. */
+  #leaveOutAll(): void {
+    const table = this.#table;
+    const before = table.skipped.malformed;
+    for (const kind of kinetoKinds) {
+      table.skipped.malformed += table[kind].length;
+      table[kind].clear();
+    }
+    table.communications.clear();
+    table.skipped.malformed += this.#open.clear();
+    table.profileStart = 0;
+    if (table.skipped.malformed > before) table.leftOutAt ??= this.#epochAt;
+    this.epochMicros = undefined;
   }
 
   /** ns from the epoch, exact: subtracting µs before scaling keeps the number small. */
   #time(): number {
-    this.epochMicros ??= this.#micros;
+    if (this.epochMicros === undefined) {
+      this.epochMicros = this.#micros;
+      this.#epochAt = this.#at;
+      this.#isUnsure ||= this.#micros === 0;
+    } else if (this.#micros !== this.epochMicros) this.#isUnsure = false;
     return (this.#micros - this.epochMicros) * 1000 + this.#nanos;
   }
 

@@ -48,6 +48,15 @@ export class OpenSpans {
     this.count++;
   }
 
+  /** Forgets all open spans; returns how many there were. */
+  clear(): number {
+    const { count } = this;
+    this.#byTrack.clear();
+    this.#budget.give(count * spanBytes);
+    this.count = 0;
+    return count;
+  }
+
   /** The span that ends now: the last one of this name, or the last one where the end has another name or none (below 0). Undefined if none is open. */
   end(track: number, name: number): OpenSpan | undefined {
     const open = this.#byTrack.get(track) ?? [];

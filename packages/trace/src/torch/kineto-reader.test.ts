@@ -422,6 +422,34 @@ describe("other programs' Chrome traces", () => {
     expect([length, ...columns.duration.subarray(0, 3)]).toEqual([3, 9000, 7001, 3000]);
   });
 
+  test('events at 0 before those of a clock are left out, and set no epoch; a file whose times begin at 0 is read whole', () => {
+    const clock = 1.7e15;
+    const of = (ts: number, more: object = {}): object => ({ ph: 'X', name: 'a', pid: 1, tid: 1, ts, dur: 0, ...more });
+    const read = (...events: object[]) => {
+      const table = readKineto(bytesOf(JSON.stringify(events)), { keep: 'all' });
+      const { columns, length } = table.events;
+      const { epoch, skipped, leftOutAt } = table;
+      return [[...columns.start.subarray(0, length)], Number(epoch / 1000n), skipped.malformed, leftOutAt];
+    };
+    const later = [of(clock), of(clock + 4)];
+    expect(read(of(0), ...later)).toEqual([[0, 4000], clock, 1, 1]);
+    const zeros = [
+      of(0),
+      of(0, { ph: 'i' }),
+      of(0, { ph: 'B' }),
+      of(0, { ph: 'C', args: { v: 1 } }),
+      of(0, { args: { 'Collective name': 'x' } }),
+    ];
+    expect(read(...zeros, ...later)).toEqual([[0, 4000], clock, 5, 1]);
+    expect(read(of(0, { pid: 'Spans', cat: 'Trace' }), ...later)).toEqual([[0, 4000], clock, 0, undefined]);
+    expect(read(...later, of(0))).toEqual([[0, 4000], clock, 1, expect.any(Number)]);
+    expect(read(of(0), of(0), of(4), of(clock), of(9))).toEqual([[0, 0, 4000, 9000], 0, 1, expect.any(Number)]);
+    expect(read(of(0), of(clock), of(4), of(9))).toEqual([[0, 5000], 4, 2, 1]);
+    expect(read(of(0), of(0))).toEqual([[0, 0], 0, 0, undefined]);
+    const { profileStart } = readKineto(bytesOf(JSON.stringify([of(0, { pid: 'Spans', cat: 'Trace' }), ...later])));
+    expect(profileStart).toBe(0);
+  });
+
   test('a process number may be text', () => {
     const text = '[{"ph":"X","name":"a","pid":"4000","tid":"1","ts":1,"dur":1},{"ph":"X","name":"a","pid":"Spans","ts":1,"dur":1}]';
     const { events, tracks, skipped } = readKineto(bytesOf(text));
