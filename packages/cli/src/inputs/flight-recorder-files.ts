@@ -3,9 +3,8 @@
 
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
-import { limits } from '@ranktrace/protocol';
 import { type BatchSource, TraceError } from '@ranktrace/trace';
-import { flightRecorderSources, type RankDump, readFlightRecorder } from '@ranktrace/trace/torch';
+import { flightRecorderSources, type RankDump, rankInName, readFlightRecorder } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import { type Input, kindNames } from './input-kinds.ts';
@@ -40,7 +39,7 @@ export function openFlightRecorderFiles(inputs: readonly Input[], run: string): 
 
 function dumpAt(path: string): RankDump {
   const name = basename(path);
-  const rank = rankInName(name);
+  const rank = rankInName(name, true);
   if (rank === undefined) {
     throw new CliError(
       'bad_input',
@@ -53,10 +52,4 @@ function dumpAt(path: string): RankDump {
   } catch (error) {
     throw error instanceof TraceError ? ofFile(path, error) : error;
   }
-}
-
-function rankInName(name: string): number | undefined {
-  const digits = /(?:rank|worker)[-_.=]?(\d{1,7})|(\d{1,7})(?:\.(?:json|pickle|pkl|gz))*$/i.exec(name);
-  const rank = Number(digits?.[1] ?? digits?.[2] ?? Number.NaN);
-  return rank <= limits.rankMax ? rank : undefined;
 }

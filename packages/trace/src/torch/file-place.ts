@@ -22,9 +22,16 @@ export function worldSizeInFile({ metadata }: Pick<KinetoTable, 'metadata'>): nu
   return isRank(size) && size > 0 ? size : undefined;
 }
 
-/** The rank in a file's name, such as `rank3.json` or `worker3.1790000.pt.trace.json`. */
-export function rankInName(name: string): number | undefined {
-  const digits = /(?:rank|worker)[-_.=]?(\d{1,6})/i.exec(name)?.[1];
+/**
+ * The rank in a file's name, such as `rank3.json` or `worker3.1790000.pt.trace.json`: the last that is called a rank, for hosts are called workers, too.
+ * `atEnd`: digits at the end of the name are a rank rather than those of a worker.
+ */
+export function rankInName(name: string, atEnd = false): number | undefined {
+  const digits = [
+    name.match(/.*rank[-_.=]?(\d{1,7})(?!\d)/i),
+    atEnd ? name.match(/(?<!\d)(\d{1,7})(?:\.(?:json|pickle|pkl|gz))*$/i) : null,
+    name.match(/.*worker[-_.=]?(\d{1,7})(?!\d)/i),
+  ].find((found) => found !== null)?.[1];
   return digits !== undefined && isRank(Number(digits)) ? Number(digits) : undefined;
 }
 
