@@ -219,6 +219,21 @@ describe('the file', () => {
     ]);
   });
 
+  test('spans that begin together under one name on one track each end', () => {
+    const open = { state: 'open' } as const;
+    const close = { state: 'close' } as const;
+    const events = [
+      event('f', 0, 0, { k: 1 }, open),
+      event('f', 0, 0, {}, open),
+      event('f', 0, 20, {}, close),
+      event('f', 0, 40, {}, close),
+    ];
+    expect(eventsOf(events).map(({ dur, args }) => [dur, args.k])).toEqual([
+      [0.02, undefined],
+      [0.04, 1],
+    ]);
+  });
+
   test('arrows lead from the innermost forward op to the innermost backward op, as in torch', () => {
     const at = (time: number): number => Number(((unixEpoch - 1_790_857_026_000_000_000n) * 1000n) / 1000n + BigInt(time)) / 1000;
     const arrows = eventsOf([

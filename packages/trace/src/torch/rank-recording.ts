@@ -14,6 +14,7 @@
 
 import { collectionsSuffix } from '@ranktrace/protocol';
 import { wellFormedJson } from '../model/json-buffer.ts';
+import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
@@ -93,7 +94,7 @@ export abstract class RankRecording implements TraceSink {
   #process: TraceProcess | undefined;
   readonly #tracks: Track[] = [];
   readonly #trackOf: (Track | undefined)[] = [];
-  readonly #open = new Map<string, PendingSpan>();
+  readonly #open = new KeyedStacks<PendingSpan>();
   readonly #lists = new Map<string, string | undefined>();
   #lastId = 0;
   #hasIds = false;
@@ -214,14 +215,12 @@ export abstract class RankRecording implements TraceSink {
 
   #announce(event: TraceEvent, track: Track, start: number): void {
     this.#reach(start, start);
-    this.#open.set(openKey(event, start), { event: { ...event }, track, start });
+    this.#open.push(openKey(event, start), { event: { ...event }, track, start });
   }
 
   #close(event: TraceEvent, start: number, end: number): void {
-    const key = openKey(event, start);
-    const open = this.#open.get(key);
+    const open = this.#open.pop(openKey(event, start));
     if (open === undefined) return;
-    this.#open.delete(key);
     const given = event.arguments ?? open.event.arguments;
     this.#emit(given === event.arguments ? event : { ...event, arguments: given }, open.track, start, end);
   }

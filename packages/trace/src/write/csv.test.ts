@@ -74,6 +74,31 @@ it('CSV: a span announced as open is one row when it ends, and one without a len
   ]);
 });
 
+it('spans of one lane, start and name each keep their end, the inner one first', () => {
+  const f = { name: 'f', start: traceTime(5) } as const;
+  const events = [
+    ...[
+      { ...f, state: 'open', arguments: new Map([['k', 1]]) } as const,
+      { ...f, state: 'open' } as const,
+      { ...f, state: 'open' } as const,
+    ],
+    { name: 'h', start: traceTime(10), length: nanos(4) },
+    ...[{ ...f, state: 'close', length: nanos(20) } as const, { ...f, state: 'close', length: nanos(40) } as const],
+  ];
+  const rows = cellsOf(written(csvWriter, events)).slice(1);
+  expect(rows.map((row) => [row[6], row[9], row[17]])).toEqual([
+    ...[
+      ['h', '4', ''],
+      ['f', '20', ''],
+      ['f', '40', ''],
+    ],
+    ['f', '', '{"k":1}'],
+  ]);
+  expect(written(foldedWriter, [...events, { ...f, state: 'close', length: nanos(80) }]).split('\n')).toEqual([
+    ...['rank 0 · host;main;f 40', 'rank 0 · host;main;f;f 20', 'rank 0 · host;main;f;f;f 16', 'rank 0 · host;main;f;f;f;h 4', ''],
+  ]);
+});
+
 it('CSV: a collective without a number of its own has its place instead', () => {
   const collective = { kind: 'collective', name: 'all_reduce', group: 'dp' } as const;
   const numbers = [7, 2 ** 40 + 7, 2 ** 52 - 6, 2 ** 52 - 2 ** 32 - 2 ** 31 - 3];

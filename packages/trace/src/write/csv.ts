@@ -16,6 +16,7 @@ import { type CollectiveNumber, collectiveNumberData } from '../match/collective
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { wellFormedJson } from '../model/json-buffer.ts';
+import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { isDeviceKind } from '../model/lanes.ts';
 import type { TraceEvent, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { writeLimits as limits } from './write-limits.ts';
@@ -34,7 +35,7 @@ export function csvWriter(write: WriteBytes): TraceSink {
 class CsvWriter implements TraceSink {
   readonly #out: ByteBuffer;
   readonly #texts = new Map<string, string>();
-  readonly #open = new Map<string, TraceEvent>();
+  readonly #open = new KeyedStacks<TraceEvent>();
   readonly #arguments = new ArgumentTexts();
 
   constructor(write: WriteBytes) {
@@ -53,11 +54,10 @@ class CsvWriter implements TraceSink {
     else if (state === 'whole') this.#row(event, String(Math.round(event.length)));
     else if (state === 'open') {
       if (this.#open.size >= limits.csvOpenSpansMax) this.#row(event, '');
-      else this.#open.set(keyOf(event), { ...event });
+      else this.#open.push(keyOf(event), { ...event });
     } else {
-      const begun = this.#open.get(keyOf(event));
+      const begun = this.#open.pop(keyOf(event));
       if (begun === undefined) return;
-      this.#open.delete(keyOf(event));
       this.#row(hasArguments(event) ? event : { ...event, arguments: begun.arguments }, String(Math.round(event.length)));
     }
   }

@@ -7,6 +7,7 @@
 // Invariant: the lines add up to the self times of all spans (model/nested-times.ts).
 
 import { ByteBuffer } from '../model/byte-buffer.ts';
+import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { NestedTimes } from '../model/nested-times.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { processNames } from './process-names.ts';
@@ -33,7 +34,7 @@ class FoldedWriter implements TraceSink {
   readonly #out: ByteBuffer;
   readonly #root = new Node('', undefined);
   readonly #lanes: (Node | undefined)[] = [];
-  readonly #open = new Map<string, Node>();
+  readonly #open = new KeyedStacks<Node>();
   readonly #nested = new NestedTimes<Node>((node, _lane, _length, self) => {
     node.self += self;
   });
@@ -60,13 +61,12 @@ class FoldedWriter implements TraceSink {
     if (kind === 'instant' || kind === 'counter' || kind === 'step') return;
     const key = state === 'whole' ? '' : `${lane.index} ${start} ${kind} ${name}`;
     if (state === 'close') {
-      const node = this.#open.get(key);
-      this.#open.delete(key);
+      const node = this.#open.pop(key);
       if (node !== undefined) this.#nested.event(event, node);
       return;
     }
     const node = this.#child(this.#nested.enclosing(lane, start) ?? (this.#lanes[lane.index] as Node), name);
-    if (state === 'open') this.#open.set(key, node);
+    if (state === 'open') this.#open.push(key, node);
     this.#nested.event(event, node);
   }
 
