@@ -201,6 +201,28 @@ describe('ranktrace export', () => {
     expect(events(join(to, 'rank1.pt.trace.json.gz'))).toEqual(events(paths[1] as string));
   });
 
+  it('--to kineto: metadata comes back as it was: text stays text, whatever it looks like', async () => {
+    const given = {
+      ...{
+        record_shapes: 1,
+        cupti_version: 130001,
+        job_id: '1234567890123456789',
+        git: '7e12345',
+        version: '1.10',
+        flag: 'true',
+        nothing: 'null',
+      },
+      ...{ with_stack: '', list: [1, '2'], object: { a: null }, open: '[a', empty: '' },
+    };
+    const path = join(directory, 'metadata.json');
+    const traceEvents = [{ ph: 'X', name: 'a', cat: 'cpu_op', pid: 1, tid: 1, ts: 1, dur: 1 }];
+    writeFileSync(path, JSON.stringify({ schemaVersion: 1, distributedInfo: { rank: 0, world_size: 1 }, ...given, traceEvents }));
+    const to = `${join(directory, 'metadata-again')}/`;
+    expect((await runLine(['export', path, '--to', 'kineto', '-o', to])).code).toBe(0);
+    const [name] = readdirSync(to) as [string];
+    expect(JSON.parse(gunzipSync(readFileSync(join(to, name))).toString())).toMatchObject(given);
+  });
+
   it('--to folded: the lines add up to the self times of all spans', async () => {
     const path = join(directory, 'job.folded');
     expect((await runLine(['export', folder, '--to', 'folded', '-o', path])).code).toBe(0);

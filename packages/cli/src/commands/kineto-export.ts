@@ -53,7 +53,9 @@ export class KinetoExport implements TraceSink {
       steps: true,
       options: {},
       isTorch: metadata.has('schemaVersion') || metadata.has('baseTimeNanoseconds'),
-      metadata: Object.fromEntries([...metadata].filter(([key]) => !ownMembers.has(key)).map(([key, text]) => [key, parsed(text)])),
+      metadata: Object.fromEntries(
+        [...metadata].filter(([key]) => !ownMembers.has(key)).map(([key, text]) => [key, memberValue(key, text)]),
+      ),
       distributedInfo: distributedInfo(metadata),
       ...(base !== undefined && unixEpoch !== undefined && isNear(base, unixEpoch) && { baseTimeNanoseconds: base }),
       // One clock for all ranks is a fact of the run; clocks of several hosts are an estimate, whose error a reader must find itself.
@@ -76,8 +78,16 @@ const isNear = (base: bigint, epoch: bigint): boolean => {
   return distance < 2n ** 53n && distance > -(2n ** 53n);
 };
 
-/** Values of metadata are text; those that were JSON become JSON again. */
-function parsed(text: string): unknown {
+/** Members that torch writes as numbers. */
+const numericMembers: ReadonlySet<string> = new Set([
+  ...['record_shapes', 'profile_memory', 'with_stack', 'with_flops', 'with_modules', 'cupti_version'],
+  ...['cuda_driver_version', 'cuda_runtime_version', 'hip_driver_version', 'hip_runtime_version'],
+]);
+
+/** Values of metadata are text: lists and objects become JSON again. What looks like a number may be a version (1.10) or a commit (7e12345). */
+function memberValue(key: string, text: string): unknown {
+  if (numericMembers.has(key)) return String(Number(text)) === text ? Number(text) : text;
+  if (!/^[[{]/.test(text)) return text;
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -86,7 +96,7 @@ function parsed(text: string): unknown {
 }
 
 function distributedInfo(metadata: ReadonlyMap<string, string>): Readonly<Record<string, unknown>> | undefined {
-  const info = parsed(metadata.get('distributedInfo') ?? '');
+  const info = memberValue('distributedInfo', metadata.get('distributedInfo') ?? '');
   if (typeof info !== 'object' || info === null || Array.isArray(info)) return undefined;
   const { rank: _, world_size: __, ...others } = info as Record<string, unknown>;
   return others;
