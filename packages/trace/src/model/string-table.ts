@@ -45,16 +45,26 @@ export class StringTable {
   index(text: string): number {
     let index = this.#indexes.get(text);
     if (index === undefined) {
-      if (this.strings.length >= limits.stringsPerFileMax) {
-        throw new TraceError('too_large', `Cannot read the trace: it may have ${limits.stringsPerFileMax} distinct strings, got more`);
-      }
-      const before = this.#budget.held;
-      this.#budget.takeText(text);
-      this.#charged += this.#budget.held - before;
-      index = this.strings.push(text) - 1;
+      index = this.add(text);
       this.#indexes.set(text, index);
     }
     return index;
+  }
+
+  /** A new index for the text, under which `set` may put another one that is no longer; it is not found by its text. */
+  add(text: string): number {
+    if (this.strings.length >= limits.stringsPerFileMax) {
+      throw new TraceError('too_large', `Cannot read the trace: it may have ${limits.stringsPerFileMax} distinct strings, got more`);
+    }
+    const before = this.#budget.held;
+    this.#budget.takeText(text);
+    this.#charged += this.#budget.held - before;
+    return this.strings.push(text) - 1;
+  }
+
+  /** Changes a text that was put in by `add`. */
+  set(index: number, text: string): void {
+    this.strings[index] = text;
   }
 
   /** Forgets all texts: indexes given so far are void. */

@@ -12,6 +12,7 @@
 import { JsonKeys } from '../model/json-keys.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
+import { KinetoCounterNames } from './kineto-counter-names.ts';
 import { EventArguments } from './kineto-event-arguments.ts';
 import { argumentFields, eventFields, type Field, type KnownMember, phase } from './kineto-event-fields.ts';
 import { OpenSpans } from './kineto-open-spans.ts';
@@ -39,6 +40,7 @@ export class KinetoEvent {
   readonly #argumentKeys = new JsonKeys(argumentFields);
   readonly #tracks = new Map<number, Map<number, number>>();
   readonly #open: OpenSpans;
+  readonly #counterNames: KinetoCounterNames;
   readonly #memoryName: number;
   readonly #outOfMemoryName: number;
   readonly #memoryCategoryName: number;
@@ -66,6 +68,7 @@ export class KinetoEvent {
   #nanos = 0;
   #duration = -1;
   #id = 0;
+  #idText: string | undefined;
   #memoryCategory = 0;
   #bytes = 0;
   #allocated = 0;
@@ -88,6 +91,7 @@ export class KinetoEvent {
     this.#table = table;
     this.#keepsAll = keepsAll;
     this.#open = new OpenSpans(table.budget);
+    this.#counterNames = new KinetoCounterNames(table.strings, table.budget);
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
     this.#memoryCategoryName = table.strings.index('[memory category]');
@@ -116,10 +120,11 @@ export class KinetoEvent {
     this.#others.forget();
   }
 
-  /** Ends the file: spans without an end are counted, and the precision of its times is known. */
+  /** Ends the file: spans without an end are counted; the precision of its times and the names of its counters are known. */
   finish(): void {
     this.#table.skipped.malformed += this.#open.count;
     this.#table.timeError = this.#rounding.error;
+    this.#counterNames.finish();
   }
 
   #clear(): void {
@@ -133,6 +138,7 @@ export class KinetoEvent {
     this.#hasTime = false;
     this.#duration = -1;
     this.#id = 0;
+    this.#idText = undefined;
     this.#memoryCategory = 0;
     this.#bytes = 0;
     this.#allocated = 0;
@@ -193,7 +199,8 @@ export class KinetoEvent {
         this.#setTid(scanner.text());
         return;
       case 'id':
-        this.#id = idOf(scanner.text());
+        this.#idText = scanner.text();
+        this.#id = idOf(this.#idText);
         return;
       case 'Call stack':
         this.#arguments.stack = strings.last(scanner);
@@ -448,19 +455,17 @@ export class KinetoEvent {
   }
 
   /**
-   * Adds a row for each series, named after the counter, `name[id]` with an id; with several series, after both. Returns the number of series that are
-   * no number, 1 for a counter without any.
+   * Adds a row for each series that is a number. Returns how many are none, 1 for a counter without any.
    */
   #appendCounter(): number {
-    const { counters, strings } = this.#table;
+    const { counters } = this.#table;
     const series = Object.entries(this.#others.parsed());
     const values = series.map(([key, value]) => [key, numberIn(value)] as const).filter(([, value]) => Number.isFinite(value));
-    const given = strings.get(this.#name);
-    const name = this.#id > 0 ? `${given}[${this.#id}]` : given;
+    const id = this.#idText ?? (this.#id > 0 ? String(this.#id) : '');
     for (const [key, value] of values) {
       const row = counters.add();
       counters.columns.time[row] = this.#time();
-      counters.columns.name[row] = strings.index(values.length === 1 ? name : `${name} ${key}`);
+      counters.columns.name[row] = this.#counterNames.index(this.#name, this.#pid, id, key);
       counters.columns.track[row] = this.#track();
       counters.columns.value[row] = value;
     }

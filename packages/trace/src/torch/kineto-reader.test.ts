@@ -467,8 +467,28 @@ describe("other programs' Chrome traces", () => {
     const text = JSON.stringify([flow('s', '0x1f'), flow('f', '32'), flow('s', 'a b'), counter(1), counter('0x2'), counter(0)]);
     const { flows, counters, strings, skipped } = readKineto(bytesOf(text), { keep: 'all' });
     expect([...flows.columns.id.subarray(0, flows.length)]).toEqual([31, 32]);
-    expect([...counters.columns.name.subarray(0, counters.length)].map((name) => strings.get(name))).toEqual(['c[1]', 'c[2]', 'c']);
+    expect([...counters.columns.name.subarray(0, counters.length)].map((name) => strings.get(name))).toEqual(['c[1]', 'c[0x2]', 'c']);
     expect(skipped.malformed).toBe(1);
+  });
+
+  test('a counter name has its keys and processes in all of its series, or in none', () => {
+    const counter = (pid: number, args: object, id?: string): object => ({ ph: 'C', name: 'mem', pid, id, ts: 1, args });
+    const names = (...events: object[]) => {
+      const { counters, strings } = readKineto(
+        bytesOf(JSON.stringify([{ ph: 'C', name: 'x', pid: 9, ts: 1, args: { v: 1 } }, ...events])),
+        {
+          keep: 'all',
+        },
+      );
+      return [...counters.columns.name.subarray(0, counters.length)].map((name) => strings.get(name));
+    };
+    expect(names(counter(5, { a: 1 }), counter(5, { a: 2 }))).toEqual(['x', 'mem', 'mem']);
+    expect(names(counter(5, { a: 1 }), counter(5, { a: 2, b: 3 }))).toEqual(['x', 'mem a', 'mem a', 'mem b']);
+    expect(names(counter(5, { a: 1 }), counter(6, { a: 2 }))).toEqual(['x', 'process 5 · mem', 'process 6 · mem']);
+    expect(names(counter(5, { a: 1 }, 'ab-1'), counter(5, { a: 2 }, 'ab-2'))).toEqual(['x', 'mem[ab-1]', 'mem[ab-2]']);
+    expect(names(counter(5, { a: 1, b: 1 }), counter(6, { a: 2 }, '7'))).toEqual([
+      ...['x', 'process 5 · mem a', 'process 5 · mem b', 'process 6 · mem[7] a'],
+    ]);
   });
 
   test("a counter's series that are no numbers are counted, and numbers may be text", () => {
