@@ -34,3 +34,6 @@ export function decodeUtf8(bytes: Uint8Array, from: number, to: number): string 
   }
   return text;
 }
+
+/** The text without the byte order mark that some editors and shells write before it: JSON.parse takes none. */
+export const withoutByteOrderMark = (text: string): string => (text.startsWith('\uFEFF') ? text.slice(1) : text);

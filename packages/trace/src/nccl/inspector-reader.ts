@@ -10,7 +10,7 @@
 // Invariant: any bytes give records or counts; memory is bounded by the budget and by the limits of a line and of communicators.
 
 import { limits as protocolLimits } from '@ranktrace/protocol';
-import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { limits } from '../model/limits.ts';
 import { ReadBudget, textBytes } from '../model/read-budget.ts';
@@ -147,7 +147,7 @@ export class InspectorReader {
     if (isTooLong || length === 0) return;
     const [first = new Uint8Array()] = begun;
     const line = begun.length === 1 ? first : joined(begun, length);
-    const text = decodeUtf8(line, 0, line.length);
+    const text = withoutByteOrderMark(decodeUtf8(line, 0, line.length));
     if (text.trim() !== '') this.#read(text);
   }
 

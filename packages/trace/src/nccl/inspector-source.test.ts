@@ -255,6 +255,13 @@ describe('hostile logs', () => {
   });
 });
 
+it('reads the first line after a byte order mark, too', () => {
+  const texts = [...inspectorLogs().values()];
+  const marked = texts.map((text) => `\uFEFF${text}`);
+  expect(looksLikeInspector(marked[0] as string)).toBe(true);
+  expect(read(marked).processes).toEqual(read(texts).processes);
+});
+
 it('recognises its logs by their beginning, and no other JSON', () => {
   for (const format of ['v4.0', 'v4.3'] as const)
     for (const text of inspectorLogs({ format }).values()) expect(looksLikeInspector(text.slice(0, 4096))).toBe(true);

@@ -33,6 +33,12 @@ describe('a dump of a gloo process', () => {
     expect([0, 1, 2, 3].map((rank) => readFlightRecorder(fileOf(`nccl_trace_rank_${rank}`)).worldSize)).toEqual([0, 0, 4, 4]);
   });
 
+  it('may begin with a byte order mark where it is JSON', () => {
+    const marked = Buffer.concat([Buffer.of(0xef, 0xbb, 0xbf), fileOf('rank0.json')]);
+    expect(looksLikeFlightRecorder(marked, marked.subarray(0, 4096).toString())).toBe(true);
+    expect(readFlightRecorder(marked)).toEqual(readFlightRecorder(fileOf('rank0.json')));
+  });
+
   it('is recognized by its first bytes', () => {
     for (const name of ['nccl_trace_rank_2', 'rank0.json']) {
       const beginning = fileOf(name).subarray(0, 4096);

@@ -12,7 +12,7 @@
 //   _broadcast_oop     #3  scheduled ──┐
 //   ALLGATHER_coalesced #3 completed ──┘  a number is one collective: the call, with the payload of its ops
 
-import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { limits } from '../model/limits.ts';
 import { looksLikePickle, readPickle } from './pickle.ts';
@@ -76,7 +76,10 @@ export function readFlightRecorder(bytes: Uint8Array): FlightRecorderDump {
 
 function readJson(bytes: Uint8Array): unknown {
   // Times do not fit a double: as texts they keep their last digits.
-  const text = decodeUtf8(bytes, 0, bytes.length).replaceAll(/(?<!\\)"(time_\w{1,40}_ns)"\s*:\s*(\d{16,20})\b/g, '"$1":"$2"');
+  const text = withoutByteOrderMark(decodeUtf8(bytes, 0, bytes.length)).replaceAll(
+    /(?<!\\)"(time_\w{1,40}_ns)"\s*:\s*(\d{16,20})\b/g,
+    '"$1":"$2"',
+  );
   try {
     return JSON.parse(text);
   } catch (cause) {

@@ -81,6 +81,12 @@ describe('zipkin spans', () => {
     expect(readZipkinSpans(bytesOf([skewed.slice(0, 2), skewed.slice(2)]))).toEqual(readZipkinSpans(bytesOf(skewed)));
   });
 
+  it('takes a file with a byte order mark', () => {
+    const marked = Buffer.concat([Buffer.of(0xef, 0xbb, 0xbf), bytesOf(skewed)]);
+    expect(looksLikeZipkin(marked)).toBe(true);
+    expect(readZipkinSpans(marked)).toEqual(readZipkinSpans(bytesOf(skewed)));
+  });
+
   it('skips what is no span, and counts it', () => {
     const good = { traceId: 'a', id: 'b', timestamp: 1 };
     const bad = [

@@ -10,7 +10,7 @@
 // Invariant: any bytes give spans or a TraceError; an invalid span is skipped and counted.
 
 import { limits as protocolLimits } from '@ranktrace/protocol';
-import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
@@ -109,7 +109,7 @@ function parsedBytes(bytes: Uint8Array): number {
 
 function parse(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(decodeUtf8(bytes, 0, bytes.length));
+    return JSON.parse(withoutByteOrderMark(decodeUtf8(bytes, 0, bytes.length)));
   } catch (cause) {
     throw new TraceError('not_json', `Cannot read the Zipkin file: it must be JSON, ${(cause as Error).message}`, { cause });
   }
