@@ -1,8 +1,10 @@
 // Requests that follow the view: details of the selection, arrows in view, names of the search. Each function keeps a signal of the session up to
 // date until the returned function is called; outdated answers change nothing.
 
-import { batch, computed, effect } from '@preact/signals';
+import { batch, computed, effect, signal } from '@preact/signals';
 import type { ViewTrack } from '@ranktrace/protocol';
+import { Refresher } from '../client/refresh.ts';
+import type { Selection } from '../client/view-state.ts';
 import { goToMatch } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -10,16 +12,20 @@ import type { TimelineSession } from './session.ts';
 const linksDelayMs = 180;
 const tracksAskedMax = 512;
 const searchDelayMs = 120;
+/** Least time between two searches for the same text, while the run grows. */
+const searchAgainMs = 1000;
 
-/** `session.details` of `state.selected`; requested again as the run grows while the event has not ended. */
+/** `session.details` of `state.selected`; requested again as the run grows while the event has not ended, or was not found in what is read. */
 export function followSelection(session: TimelineSession): () => void {
   const { state, client } = session;
   const isReady = computed(() => client.model.value !== undefined);
   const isOpen = computed(() => session.details.value?.open === true);
+  // A link may lead to an event that is read in a moment.
+  const notFound = signal<Selection | undefined>(undefined);
   return effect(() => {
     const selected = state.selected.value;
     if (!isReady.value) return;
-    if (isOpen.value && session.isShown.value) void client.model.value;
+    if ((isOpen.value || (selected !== undefined && notFound.value === selected)) && session.isShown.value) void client.model.value;
     if (selected === undefined) {
       batch(() => {
         session.details.value = undefined;
@@ -38,12 +44,15 @@ export function followSelection(session: TimelineSession): () => void {
         batch(() => {
           session.details.value = details;
           session.detailsProblem.value = undefined;
+          notFound.value = undefined;
           session.place.value = details;
           if (isFromLink) session.toReveal.value = details;
         });
       },
       (error: Error) => {
-        if (isStill()) session.detailsProblem.value = error.message;
+        if (!isStill()) return;
+        session.detailsProblem.value = error.message;
+        notFound.value = selected;
       },
     );
   });
@@ -97,9 +106,9 @@ export function followLinks(session: TimelineSession): () => void {
 const pathDelayMs = 2000;
 const pathRequestsMax = 150;
 
-/** `session.path` while it is shown; requested again until the analysis has one. */
+/** `session.path` while it is shown; requested again until the analysis has one, and of a run of another epoch. */
 export function followPath(session: TimelineSession): () => void {
-  const isReady = computed(() => session.state.path.value && session.isShown.value && session.client.model.value !== undefined);
+  const epoch = computed(() => (session.state.path.value && session.isShown.value ? session.client.model.value?.epoch : undefined));
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
   const giveUp = (): void => {
@@ -121,7 +130,7 @@ export function followPath(session: TimelineSession): () => void {
   };
   const stop = effect(() => {
     giveUp();
-    if (isReady.value) ask(pathRequestsMax);
+    if (epoch.value !== undefined) ask(pathRequestsMax);
     else if (!session.state.path.value) {
       session.path.value = undefined;
       session.pathAt.value = undefined;
@@ -133,19 +142,39 @@ export function followPath(session: TimelineSession): () => void {
   };
 }
 
-/** `session.matches` of `state.search`; searched again when the run has got more names. */
+/** `session.matches` of `state.search`; searched again as the run grows, and in a run of another epoch. */
 export function followSearch(session: TimelineSession): () => void {
-  const names = computed(() => session.client.model.value?.names.length);
+  const { client, state } = session;
+  const epoch = computed(() => client.model.value?.epoch);
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
+  let refresher: Refresher | undefined;
   const giveUp = (): void => {
     clearTimeout(timer);
+    refresher?.close();
+    refresher = undefined;
     abort?.abort(new DOMException('moved on', 'AbortError'));
     abort = undefined;
   };
-  const stop = effect(() => {
-    const text = session.state.search.value.trim();
-    const isReady = names.value !== undefined;
+  const ask = async (text: string): Promise<void> => {
+    const mine = new AbortController();
+    abort = mine;
+    await client.search(text, mine.signal).then(
+      (result) => {
+        if (mine.signal.aborted) return;
+        session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+        const wanted = session.wantedMatch;
+        session.wantedMatch = undefined;
+        if (wanted !== undefined) goToMatch(session, wanted);
+      },
+      () => {
+        if (!mine.signal.aborted) session.wantedMatch = undefined;
+      },
+    );
+  };
+  const stopText = effect(() => {
+    const text = state.search.value.trim();
+    const isReady = epoch.value !== undefined;
     giveUp();
     if (text === '' || !isReady) {
       session.matches.value = undefined;
@@ -153,24 +182,18 @@ export function followSearch(session: TimelineSession): () => void {
       return;
     }
     timer = setTimeout(() => {
-      const mine = new AbortController();
-      abort = mine;
-      session.client.search(text, mine.signal).then(
-        (result) => {
-          if (mine.signal.aborted) return;
-          session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
-          const wanted = session.wantedMatch;
-          session.wantedMatch = undefined;
-          if (wanted !== undefined) goToMatch(session, wanted);
-        },
-        () => {
-          if (!mine.signal.aborted) session.wantedMatch = undefined;
-        },
-      );
+      refresher = new Refresher(() => ask(text), searchAgainMs);
+      refresher.changed();
     }, searchDelayMs);
   });
+  const stopGrowth = effect(() => {
+    // Names and their counts grow with the run; the last growth is the end of reading.
+    void client.model.value;
+    if (session.isShown.value) refresher?.changed();
+  });
   return () => {
-    stop();
+    stopText();
+    stopGrowth();
     giveUp();
   };
 }

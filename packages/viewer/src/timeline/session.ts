@@ -408,6 +408,9 @@ export class TimelineSession {
       this.path.value = undefined;
       this.matches.value = undefined;
       this.state.selected.value = undefined;
+      // Another epoch has other track numbers; areas of all tracks, and pinned ranks, stay what they are.
+      if ((this.state.area.peek()?.tracks.length ?? 0) > 0) this.state.area.value = undefined;
+      this.state.pinned.value = this.state.pinned.peek().filter((key) => !/^t\d/.test(key));
       this.tilesCame.value++;
     });
   }

@@ -1,0 +1,132 @@
+import { type Signal, signal } from '@preact/signals';
+import type { EventDetails, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { RequestRefused } from '../client/connection.ts';
+import type { RunClient } from '../client/run-client.ts';
+import { createViewState } from '../client/view-state.ts';
+import { modelOf } from '../testing/view-model.ts';
+import { TimelineSession } from './session.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const runOf = (about: Partial<RunModel> = {}): RunModel => ({
+  run: 'train',
+  epoch: 'first',
+  worldSize: 2,
+  unixEpoch: null,
+  from: 0,
+  until: 1e9,
+  firstStep: 0,
+  live: false,
+  read: 1,
+  total: 9,
+  clockConflicts: [],
+  names: ['forward'],
+  ...modelOf(2),
+  ...about,
+});
+
+/** A timeline on the page whose service answers with what `answers` has at that moment. */
+function shownTimeline() {
+  const model: Signal<RunModel | undefined> = signal(undefined);
+  const resets = new Set<() => void>();
+  const asked = { event: 0, search: 0, path: 0 };
+  const answers: { event: EventDetails | undefined; count: number; path: ViewPath | null } = { event: undefined, count: 1, path: null };
+  const client = {
+    run: 'train',
+    model,
+    overviewOfAll: undefined,
+    onReset: (listener: () => void) => {
+      resets.add(listener);
+      return () => resets.delete(listener);
+    },
+    overview: () => new Promise(() => undefined),
+    links: () => new Promise(() => undefined),
+    event: async (): Promise<EventDetails> => {
+      asked.event++;
+      if (answers.event === undefined) throw new RequestRefused('no_such_track', 'the run has no such track');
+      return answers.event;
+    },
+    search: async (): Promise<SearchResult> => {
+      asked.search++;
+      return { names: [{ name: 0, count: answers.count }], total: 1 } as unknown as SearchResult;
+    },
+    path: async (): Promise<ViewPath | null> => {
+      asked.path++;
+      return answers.path;
+    },
+  } as unknown as RunClient;
+  const state = createViewState();
+  const session = new TimelineSession(client, state);
+  session.isShown.value = true;
+  const restart = (next: RunModel): void => {
+    for (const reset of resets) reset();
+    model.value = next;
+  };
+  return { model, asked, answers, state, session, restart };
+}
+
+const found = { track: 1, event: 7, start: 5, length: 2, depth: 0 } as unknown as EventDetails;
+
+it('asks for the event of a link again as the run is read, until it is there', async () => {
+  const { model, asked, answers, state, session } = shownTimeline();
+  state.selected.value = { track: 1, event: 7 };
+  model.value = runOf();
+  await vi.advanceTimersByTimeAsync(10);
+  expect([session.details.value, session.detailsProblem.value]).toEqual([undefined, 'the run has no such track']);
+  answers.event = found;
+  model.value = runOf({ read: 9 });
+  await vi.advanceTimersByTimeAsync(10);
+  expect([session.details.value, session.detailsProblem.value, session.place.value]).toEqual([found, undefined, found]);
+  const before = asked.event;
+  model.value = runOf({ read: 9, until: 2e9 });
+  await vi.advanceTimersByTimeAsync(10);
+  expect(asked.event).toBe(before);
+  session.dispose();
+});
+
+it('asks no more for an event that a whole run does not have', async () => {
+  const { model, asked, state, session } = shownTimeline();
+  state.selected.value = { track: 99, event: 0 };
+  model.value = runOf({ read: 9 });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(asked.event).toBeLessThan(3);
+  session.dispose();
+});
+
+it('counts the matches of a search again as the run is read, at most once a second, and no more at its end', async () => {
+  const { model, asked, answers, state, session } = shownTimeline();
+  model.value = runOf();
+  state.search.value = 'forward';
+  await vi.advanceTimersByTimeAsync(200);
+  expect([asked.search, session.matches.value?.result.names[0]?.count]).toEqual([1, 1]);
+  for (let read = 2; read <= 9; read++) {
+    answers.count = read;
+    model.value = runOf({ read });
+    await vi.advanceTimersByTimeAsync(10);
+  }
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([asked.search, session.matches.value?.result.names[0]?.count]).toEqual([2, 9]);
+  session.dispose();
+});
+
+it('searches and asks for the critical path anew in a run of another epoch, and drops the choices of the old tracks', async () => {
+  const { model, answers, state, session, restart } = shownTimeline();
+  const path = { step: 3, segments: [] } as unknown as ViewPath;
+  answers.path = path;
+  state.path.value = true;
+  state.search.value = 'forward';
+  model.value = runOf({ read: 9 });
+  state.area.value = { from: 0, until: 5, tracks: [1] };
+  state.pinned.value = ['r1', 't4', 't4p'];
+  await vi.advanceTimersByTimeAsync(5000);
+  answers.count = 5;
+  answers.path = { ...path, step: 4 };
+  restart(runOf({ read: 9, epoch: 'second' }));
+  expect([session.matches.value, session.path.value]).toEqual([undefined, undefined]);
+  expect([state.area.value, state.pinned.value]).toEqual([undefined, ['r1']]);
+  await vi.advanceTimersByTimeAsync(5000);
+  expect([session.matches.value?.result.names[0]?.count, session.path.value?.step]).toEqual([5, 4]);
+  session.dispose();
+});
