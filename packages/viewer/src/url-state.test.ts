@@ -118,3 +118,12 @@ test('a run that is followed is not tied to a window', () => {
   [state.from.value, state.until.value, state.follow.value] = [0, 1e9, true];
   expect(formatAddress(state)).toBe('#/overview');
 });
+
+test('an address with a range ends following, one without leaves it', () => {
+  const state = createViewState();
+  state.follow.value = true;
+  readAddress('#/timeline?run=train', state);
+  expect(state.follow.value).toBe(true);
+  readAddress('#/timeline?run=train&from=1000&until=2000', state);
+  expect([state.follow.value, state.from.value]).toEqual([false, 1000]);
+});

@@ -79,6 +79,8 @@ export function readAddress(hash: string, state: ViewState): void {
     const isRange = from !== undefined && until !== undefined && from < until;
     state.from.value = isRange ? from : undefined;
     state.until.value = isRange ? until : undefined;
+    // A link to a time leads there, also from a run that is followed.
+    if (isRange) state.follow.value = false;
     state.grouping.value = get('group')?.slice(0, 200) ?? 'rank';
     state.folded.value = new Set(keys('fold'));
     state.unfolded.value = new Set(keys('open'));
