@@ -172,6 +172,13 @@ describe('two runs', () => {
     const slow = page.tab.page.locator('.compare-names tbody tr').filter({ hasText: /^forwardop/ });
     await slow.waitFor();
     expect(await slow.textContent()).toMatch(/slower.*1: \+\d/);
+    // The file has what is shown, with signs and in ns, and no column that no program can read.
+    const forward = (await csvOf(page.tab.page, 'Time by name in A and B')).find(({ Name }) => Name === 'forward') ?? {};
+    expect(Object.keys(forward).slice(2)).toEqual(
+      ['A (ns)', 'B (ns)', 'B − A (ns)', 'Is', 'Whole A (ns)', 'Whole B (ns)', 'Count A (1)', 'Count B (1)'].concat('Ranks'),
+    );
+    expect(Number(forward['B − A (ns)'])).toBeCloseTo(Number(forward['B (ns)']) - Number(forward['A (ns)']), 0);
+    expect(await slow.textContent()).toContain(forward.Ranks);
     expect(await violationsOn(page.tab.page)).toEqual([]);
     await page.tab.picture('compare');
     await page.tab.page.getByRole('tab', { name: 'Timelines' }).click();

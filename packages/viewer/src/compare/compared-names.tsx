@@ -147,18 +147,34 @@ const time = (key: 'a' | 'b', title: string): Column<NameDifference> => ({
   title,
   hint: 'Self time per step and rank, of a phase its whole time: median over steps',
   isNumber: true,
+  unit: 'ns',
   sort: (row) => row[key]?.level,
   show: (row) => (row[key] === null ? '–' : formatDuration(row[key].level)),
 });
+
+/** One side of a column that shows both. */
+const inFile = (title: string, unit: string, value: (row: NameDifference) => number | undefined): Column<NameDifference> => ({
+  key: title,
+  title,
+  unit,
+  isOnlyInFile: true,
+  value,
+  show: () => '',
+});
+
+const nameOf = ({ name, group }: Pick<NameDifference, 'name' | 'group'>): string => (group === '' ? name : `${name} of ${group}`);
+
+const kindOf = ({ kind, on }: NameDifference): string => (on === 'device' && kind === 'collective' ? 'collective, device' : kind);
 
 const columns: readonly Column<NameDifference>[] = [
   {
     key: 'name',
     title: 'Name',
     sort: ({ name }) => name,
+    value: nameOf,
     show: ({ name, group }) => (
       <span class="compare-name" title={group === '' ? name : `${name} of group ${group}`}>
-        {group === '' ? name : `${name} of ${group}`}
+        {nameOf({ name, group })}
       </span>
     ),
   },
@@ -166,7 +182,8 @@ const columns: readonly Column<NameDifference>[] = [
     key: 'kind',
     title: 'Kind',
     sort: ({ kind, on }) => `${kind} ${on}`,
-    show: ({ kind, on }) => (on === 'device' && kind === 'collective' ? 'collective, device' : kind),
+    value: kindOf,
+    show: kindOf,
   },
   time('a', 'A'),
   time('b', 'B'),
@@ -175,7 +192,9 @@ const columns: readonly Column<NameDifference>[] = [
     title: 'B − A',
     hint: 'Sorted by how much it changed, either way; hover for the 95 % interval',
     isNumber: true,
+    unit: 'ns',
     sort: ({ more }) => Math.abs(more),
+    value: ({ more }) => more,
     show: (row) => <Change row={row} />,
   },
   { key: 'status', title: 'Is', sort: ({ status }) => statusText[status], show: (row) => <Status row={row} /> },
@@ -184,21 +203,28 @@ const columns: readonly Column<NameDifference>[] = [
     title: 'Whole, A → B',
     hint: 'Time in it with all that is inside: mean per step and rank',
     isNumber: true,
+    isOnlyOnPage: true,
     sort: ({ a, b }) => Math.abs((b?.total ?? 0) - (a?.total ?? 0)),
     show: ({ a, b }) => `${a === null ? '–' : formatDuration(a.total)} → ${b === null ? '–' : formatDuration(b.total)}`,
   },
+  inFile('Whole A', 'ns', ({ a }) => a?.total),
+  inFile('Whole B', 'ns', ({ b }) => b?.total),
   {
     key: 'count',
     title: 'Count A → B',
     hint: 'Per step and rank',
     isNumber: true,
+    isOnlyOnPage: true,
     sort: ({ a, b }) => Math.abs((b?.count ?? 0) - (a?.count ?? 0)),
     show: ({ a, b }) => `${formatNumber(a?.count ?? 0)} → ${formatNumber(b?.count ?? 0)}`,
   },
+  inFile('Count A', '1', ({ a }) => a?.count ?? 0),
+  inFile('Count B', '1', ({ b }) => b?.count ?? 0),
   {
     key: 'ranks',
     title: 'Ranks',
     hint: 'Ranks that differ most, where they differ more than the mean of all',
-    show: (row) => ranksText(row),
+    value: ranksText,
+    show: ranksText,
   },
 ];

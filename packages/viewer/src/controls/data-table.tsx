@@ -26,6 +26,8 @@ export interface Column<Row> {
   readonly unit?: string;
   /** Only for other programs: the page has no room for it. */
   readonly isOnlyInFile?: boolean;
+  /** Not for other programs: columns of `isOnlyInFile` have its parts one by one. */
+  readonly isOnlyOnPage?: boolean;
 }
 
 export interface DataTableProps<Row> {
@@ -138,7 +140,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
 /** All rows of the table, in its order, for other programs: to the clipboard, or as a file. */
 function TableExport<Row>({ caption, columns, rows }: Pick<DataTableProps<Row>, 'caption' | 'columns' | 'rows'>): JSX.Element {
   const values = (): CsvValue[][] => {
-    const known = columns.filter(({ sort, value }) => sort !== undefined || value !== undefined);
+    const known = columns.filter(({ sort, value, isOnlyOnPage }) => isOnlyOnPage !== true && (sort !== undefined || value !== undefined));
     const head = known.map(({ title, unit }) => (unit === undefined ? title : `${title} (${unit})`));
     return [head, ...rows.map((row) => known.map(({ sort, value }) => (value ?? sort)?.(row)))];
   };

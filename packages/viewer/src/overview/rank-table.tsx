@@ -100,6 +100,7 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       key: 'rank',
       title: 'Rank',
       sort: ({ of }) => of.rank,
+      value: ({ of }) => rankName(of, later),
       show: ({ of, process }) => (
         <PickLink onPick={onPick && (() => onPick(of.rank))}>
           {rankName(of, later)}

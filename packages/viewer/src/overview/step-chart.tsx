@@ -167,6 +167,7 @@ function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX
       key: 'steps',
       title: 'Steps',
       sort: (point) => point,
+      value: nameOf,
       show: (point) => (
         <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick?.(point)}>
           {nameOf(point)}
@@ -178,6 +179,7 @@ function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX
         key: line.label,
         title: line.label,
         isNumber: true,
+        unit: 'ns',
         sort: (point) => line.values[point] ?? undefined,
         show: (point) => formatDuration(line.values[point] ?? Number.NaN),
       }),

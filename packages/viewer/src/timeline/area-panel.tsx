@@ -162,11 +162,13 @@ function Names({
 function columnsOf(rows: readonly AreaRow[], selfTotal: number, model: RunModel | undefined, state: ViewState): readonly Column<AreaRow>[] {
   // Steps contain what lies beside them, and have no time of their own.
   const hasSelf = ({ kind }: AreaRow): boolean => kind !== 'step' || rows.length === 1;
+  const partOf = ({ self }: AreaRow): number => (selfTotal > 0 ? self / selfTotal : 0);
   const time = (key: 'total' | 'self' | 'shortest' | 'longest', title: string, hint: string): Column<AreaRow> => ({
     key,
     title,
     hint,
     isNumber: true,
+    unit: 'ns',
     sort: (row) => row[key],
     show: (row) => formatDuration(row[key]),
   });
@@ -201,12 +203,14 @@ function columnsOf(rows: readonly AreaRow[], selfTotal: number, model: RunModel 
       title: 'Self %',
       hint: 'Self of all self',
       isNumber: true,
+      unit: '1',
       sort: (row) => (hasSelf(row) ? row.self : undefined),
+      value: (row) => (hasSelf(row) ? partOf(row) : undefined),
       show: (row) =>
         hasSelf(row) ? (
           <>
-            <span class="area-part" style={{ width: `${Math.min(1, row.self / selfTotal || 0) * 48}px` }} aria-hidden="true" />
-            {formatPercent(selfTotal > 0 ? row.self / selfTotal : 0)}
+            <span class="area-part" style={{ width: `${Math.min(1, partOf(row)) * 48}px` }} aria-hidden="true" />
+            {formatPercent(partOf(row))}
           </>
         ) : (
           '–'
@@ -216,6 +220,7 @@ function columnsOf(rows: readonly AreaRow[], selfTotal: number, model: RunModel 
       key: 'mean',
       title: 'Mean',
       isNumber: true,
+      unit: 'ns',
       sort: ({ total, count }) => total / count,
       show: ({ total, count }) => formatDuration(total / count),
     },
@@ -265,6 +270,7 @@ function Counters({ table, model }: { table: AreaTable; model: RunModel | undefi
         value('low', 'Least'),
         value('mean', 'Mean'),
         value('high', 'Greatest'),
+        { key: 'unit', title: 'Unit', isOnlyInFile: true, value: ({ track }) => tracks.get(track)?.unit, show: () => '' },
       ]}
       rows={table.counters}
       keyOf={({ track }) => String(track)}

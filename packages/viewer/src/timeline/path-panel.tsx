@@ -87,8 +87,17 @@ interface Line extends ViewPathSegment {
 function Segments({ session, path }: { session: TimelineSession; path: ViewPath }): JSX.Element {
   const lines = useMemo(() => path.segments.map((segment, at): Line => ({ ...segment, at })), [path]);
   const zero = session.zero.value;
+  const partOf = ({ start, end }: Line): number => (path.total > 0 ? (end - start) / path.total : 0);
   const columns: readonly Column<Line>[] = [
-    { key: 'at', title: '#', hint: 'Place on the path', isNumber: true, sort: ({ at }) => at, show: ({ at }) => at + 1 },
+    {
+      key: 'at',
+      title: '#',
+      hint: 'Place on the path',
+      isNumber: true,
+      sort: ({ at }) => at,
+      value: ({ at }) => at + 1,
+      show: ({ at }) => at + 1,
+    },
     { key: 'rank', title: 'Rank', isNumber: true, sort: ({ rank }) => rank, show: ({ rank }) => rank },
     {
       key: 'name',
@@ -105,7 +114,9 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
       key: 'start',
       title: 'Start',
       isNumber: true,
+      unit: 'ns',
       sort: ({ start }) => start,
+      value: ({ start }) => start - zero,
       show: ({ start }) => formatTime(start - zero, 1000),
     },
     {
@@ -113,6 +124,7 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
       title: 'Length',
       hint: 'Time of the step that it takes',
       isNumber: true,
+      unit: 'ns',
       sort: ({ start, end }) => end - start,
       show: ({ start, end }) => formatDuration(end - start),
     },
@@ -120,8 +132,10 @@ function Segments({ session, path }: { session: TimelineSession; path: ViewPath 
       key: 'part',
       title: 'Of the path',
       isNumber: true,
+      unit: '1',
       sort: ({ start, end }) => end - start,
-      show: ({ start, end }) => formatPercent(path.total > 0 ? (end - start) / path.total : 0),
+      value: partOf,
+      show: (line) => formatPercent(partOf(line)),
     },
   ];
   return (
