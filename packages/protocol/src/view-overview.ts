@@ -113,6 +113,8 @@ export interface OverviewRank {
   readonly cells: readonly (number | null)[];
   /** Longest step of each bin, ns. */
   readonly peaks: readonly (number | null)[];
+  /** Of a rank with several lives: start of the bin in this one, trace time in ns; null where the bin is empty. */
+  readonly starts?: readonly (number | null)[];
 }
 
 /** Cost of a fault: docs/blame.md, "What a fault costs". Lengths in ns. */

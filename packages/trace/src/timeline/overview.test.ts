@@ -132,6 +132,18 @@ describe('overviewOf', () => {
     expect(overview.times).toEqual([-40, 960]);
   });
 
+  it('has the times of each life of a rank that was started again', () => {
+    const first = rankOf(0, 4, () => 100);
+    const second = { ...rankOf(0, 3, () => 100, { ahead: -50_000 }), index: 7 };
+    const { times, ranks } = overviewOf([first, second, rankOf(1, 4, () => 100)], { bins: 4 });
+    expect(times).toEqual([0, 1000, 2000, 3000]);
+    expect(ranks.map(({ rank, process, starts }) => [rank, process, starts])).toEqual([
+      [0, 1, [0, 1000, 2000, 3000]],
+      [0, 7, [50_000, 51_000, 52_000, null]],
+      [1, 2, undefined],
+    ]);
+  });
+
   it('compares ranks that are still being read over the steps that all have reported', () => {
     // Rank 2 of this 900-step job was once reported slow: it is read up to step 70, where steps were long for all.
     const lengthOf = (step: number): number => (step < 200 ? 171 : 100);

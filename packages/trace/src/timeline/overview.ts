@@ -70,9 +70,11 @@ export function overviewOf(
     .sort((a, b) => a.rank - b.rank || a.process - b.process);
   const phases = phasesOf(rows);
   const roles = phaseRolesOf(processes.map(({ process }) => process));
-  const ranks = rows.map(({ phaseTotals, phaseMedians, sketched, ...row }): OverviewRank => {
+  const ranks = rows.map(({ phaseTotals, phaseMedians, sketched, starts, ...row }, at): OverviewRank => {
     const typical = phaseMedians && partsOf(row.p50 ?? row.mean, phaseMedians, phases);
-    return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }) };
+    // Lives of a rank lie beside each other in the rows; they may have the same steps at different times.
+    const hasOthers = rows[at - 1]?.rank === row.rank || rows[at + 1]?.rank === row.rank;
+    return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }), ...(hasOthers && { starts }) };
   });
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
   const percentiles = percentilesOf(rows, cluster, isCurrent ? analysis?.stepTimes : undefined);
@@ -271,6 +273,7 @@ function percentilesOf(
 }
 
 interface Row extends Omit<OverviewRank, 'phases' | 'typical'> {
+  readonly starts: readonly (number | null)[];
   /** Percentiles of all of the rank's steps; undefined where the row is a part of them. */
   readonly sketched: StepPercentiles | undefined;
   readonly phaseTotals: ReadonlyMap<string, number>;
@@ -285,6 +288,7 @@ function rowOf(
 ): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
+  const starts: (number | null)[] = Array.from({ length: bins }, () => null);
   const singles: number[] = [];
   let [all, sum, longest] = [0, 0, 0];
   let [current, countOfUnit, totalOfUnit] = [-1, 0, 0];
@@ -301,7 +305,11 @@ function rowOf(
     }
     countOfUnit += count;
     totalOfUnit += total;
-    if (counts[bin] === 0) cluster.begins(bin, clock.toTrace(start));
+    if (counts[bin] === 0) {
+      const begin = clock.toTrace(start);
+      starts[bin] = Math.round(begin);
+      cluster.begins(bin, begin);
+    }
     counts[bin] = (counts[bin] as number) + count;
     totals[bin] = (totals[bin] as number) + total;
     peaks[bin] = Math.max(peaks[bin] as number, most);
@@ -332,6 +340,7 @@ function rowOf(
     phaseMedians: hasMedians ? steps.phaseMedians(from, to) : undefined,
     cells: Array.from(totals, (total, bin) => known(bin, total / (counts[bin] as number))),
     peaks: Array.from(peaks, (peak, bin) => known(bin, peak)),
+    starts,
   };
 }
 

@@ -33,7 +33,7 @@ export interface HeatMapProps {
   /** In display order. */
   readonly ranks: readonly OverviewRank[];
   /** Undefined where there is no timeline to go to. */
-  readonly onPick: ((rank: number, bin: number) => void) | undefined;
+  readonly onPick: ((rank: OverviewRank, bin: number) => void) | undefined;
   /** Processes of ranks that stand out: their rows have a mark. */
   readonly marked: ReadonlySet<number>;
   /** The control that chooses the order. */
@@ -134,7 +134,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
   };
   const pick = ({ row, bin }: Cell): void => {
     const rank = ranks[row];
-    if (rank !== undefined) onPick?.(rank.rank, bin);
+    if (rank !== undefined) onPick?.(rank, bin);
   };
   const changeSize = (by: number): void => setRowSize(rowSizes[clamp(rowSizes.indexOf(rowPx) + by, rowSizes.length)]);
   return (

@@ -27,7 +27,7 @@ import { PhaseBars, phasesTitle } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases, wholeWaiting } from './slow-ranks.ts';
-import { binOfStep, binRange, binsFor, lastStepOf, longestSteps, slowestRankIn, stepsText } from './step-bins.ts';
+import { binOfStep, binRange, binsFor, cellRange, lastStepOf, longestSteps, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { useHeat } from './use-heat.ts';
 import { type StepRange, useOverview } from './use-overview.ts';
@@ -108,9 +108,10 @@ interface FilledProps {
 function Filled({ client, model, overview, bins, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
   const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
-  const pickBin = (bin: number, rank: number | undefined): void => {
-    const at = binRange(overview, bin);
-    if (at !== undefined) jump(state, { ranks: rank === undefined ? [] : [rank], from: at.from, until: at.until, step: at.fromStep });
+  const pickBin = (bin: number, row: OverviewRank | undefined): void => {
+    const at = row === undefined ? binRange(overview, bin) : cellRange(overview, row, bin);
+    const where = row === undefined ? { ranks: [] } : { ranks: [row.rank], process: row.process };
+    if (at !== undefined) jump(state, { ...where, from: at.from, until: at.until, step: at.fromStep });
   };
   const pickFinding = ({ ranks, from, until }: ViewFinding): void =>
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
@@ -152,7 +153,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
       <div class="overview-columns">
         <div class="overview-column">
           <Card title="Step time">
-            <StepTimes overview={overview} onRange={onRange} onPick={(bin) => pickBin(bin, slowestRankIn(overview.ranks, bin)?.rank)} />
+            <StepTimes overview={overview} onRange={onRange} onPick={(bin) => pickBin(bin, slowestRankIn(overview.ranks, bin))} />
           </Card>
           {overview.ranks.length > 1 && (
             <Card title="Each rank against the others">
@@ -376,7 +377,7 @@ function RankHeat({
   range: StepRange;
   model: RunModel;
   overview: Overview;
-  onPick: (rank: number, bin: number) => void;
+  onPick: (rank: OverviewRank, bin: number) => void;
 }): JSX.Element {
   const measures = measuresOf(overview);
   const measure = measures.find((one) => one === state.cells.value) ?? (measures[0] as HeatMeasure);

@@ -1,6 +1,6 @@
 import type { OverviewRank } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { binOfStep, binRange, binsFor, lastStepOf, longestSteps, slowestRankIn, stepsText, timeOfStep } from './step-bins.ts';
+import { binOfStep, binRange, binsFor, cellRange, lastStepOf, longestSteps, slowestRankIn, stepsText, timeOfStep } from './step-bins.ts';
 
 const overview = { bins: [0, 10, 20, 30], times: [0, 1000, 2000, 3000], toStep: 36, slowest: [100, 100, null, 120] };
 
@@ -15,6 +15,13 @@ describe('bins of steps', () => {
   it('are never empty, also where time goes back', () => {
     const range = binRange({ ...overview, times: [0, 1000, 500, 3000], slowest: [null, null, null, null] }, 1);
     expect(range).toEqual({ fromStep: 10, toStep: 19, from: 1000, until: 1001 });
+  });
+
+  it('are at the time of its own life in the row of a rank that was started again', () => {
+    const row = { starts: [null, 9000, null, 9500], cells: [null, 50, null, 60] };
+    expect(cellRange(overview, row, 1)).toEqual({ fromStep: 10, toStep: 19, from: 9000, until: 9000 + 10 * 50 });
+    expect(cellRange(overview, row, 3)).toEqual({ fromStep: 30, toStep: 36, from: 9500, until: 9500 + 7 * 60 });
+    expect(cellRange(overview, { cells: row.cells }, 1)).toEqual(binRange(overview, 1));
   });
 
   it('are found by a step', () => {

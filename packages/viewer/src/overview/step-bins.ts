@@ -49,6 +49,16 @@ export function binRange(overview: Bins, bin: number): BinRange | undefined {
   return { fromStep, toStep, from, until };
 }
 
+/** Place of a bin in a row of the heat map: where its rank was started again, the time of its own life. */
+export function cellRange(overview: Bins, { starts, cells }: Pick<OverviewRank, 'starts' | 'cells'>, bin: number): BinRange | undefined {
+  const range = binRange(overview, bin);
+  const from = starts?.[bin] ?? undefined;
+  if (range === undefined || from === undefined) return range;
+  const next = starts?.[bin + 1] ?? undefined;
+  const until = next !== undefined && next > from ? next : from + Math.max(1, (cells[bin] ?? 0) * (range.toStep - range.fromStep + 1));
+  return { ...range, from, until };
+}
+
 /** The bin that holds a step; undefined outside. */
 export function binOfStep(overview: Pick<Overview, 'bins' | 'toStep'>, step: number): number | undefined {
   const { bins, toStep } = overview;

@@ -209,7 +209,8 @@ export function goToTarget(session: TimelineSession, target: JumpTarget): boolea
   // The outliers among the ranks determine the place of the rows.
   if (!session.overview.isSettled.peek() && model.processes.length > ranksOpenMax) return false;
   const first = target.ranks?.[0];
-  const process = first === undefined ? undefined : model.processes.findLast(({ rank }) => rank === first);
+  const isMeant = (index: number): boolean => target.process === undefined || target.process === index;
+  const process = first === undefined ? undefined : model.processes.findLast(({ rank, index }) => rank === first && isMeant(index));
   if (process !== undefined) revealRank(session, process.index);
   if (target.event !== undefined) revealRow(session, target.event.track);
   if (target.from === undefined && target.step !== undefined) void showStep(session, target.step);
