@@ -132,6 +132,14 @@ describe('overviewOf', () => {
     expect(overview.times).toEqual([-40, 960]);
   });
 
+  it('covers whole units of a long run, and says so', () => {
+    const coarse = rankOf(0, 4 * stepLimits.stepBinsPerProcessMin, (step) => (step === 11 ? 500 : 100), { budget: new StepBudget(0) });
+    expect(coarse.steps.binSteps).toBe(4);
+    const overview = overviewOf([coarse], { fromStep: 5, toStep: 9, bins: 100 });
+    expect(overview).toMatchObject({ fromStep: 4, toStep: 11, steps: 8, bins: [4, 8] });
+    expect(overview.ranks[0]).toMatchObject({ steps: 8, mean: 150, peaks: [100, 500] });
+  });
+
   it('has the times of each life of a rank that was started again', () => {
     const first = rankOf(0, 4, () => 100);
     const second = { ...rankOf(0, 3, () => 100, { ahead: -50_000 }), index: 7 };

@@ -185,10 +185,11 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
   }
   // A bin that only some ranks have reported in full would compare different steps.
   const reported = Math.floor((lastReportedByAll(processes) + 1) / unit) * unit - 1;
-  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, reported)];
-  if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
-  while ((to - first) / unit >= unitsMax) unit *= 2;
-  const from = Math.floor(first / unit) * unit;
+  const [first, last] = [Math.max(least, fromStep), Math.min(greatest, toStep, reported)];
+  if (first > last) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
+  while ((last - first) / unit >= unitsMax) unit *= 2;
+  // A unit cannot be divided: both ends widen to whole ones, so that `from` and `to` name the steps that are counted.
+  const [from, to] = [Math.floor(first / unit) * unit, Math.min(greatest, reported, (Math.floor(last / unit) + 1) * unit - 1)];
   const units = Math.floor((to - from) / unit) + 1;
   const binsMax = Math.max(1, Math.min(bins, Math.floor(stepLimits.overviewCellsMax / processes.length)));
   const unitsPerBin = Math.ceil(units / binsMax);
