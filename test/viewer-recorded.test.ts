@@ -186,6 +186,13 @@ describe('two runs', () => {
     expect(await page.tab.page.locator('.timeline-canvas').count()).toBe(2);
     for (const at of [0, 1]) expect((await page.ink(page.tab.page.locator('.timeline-canvas').nth(at))).part).toBeGreaterThan(0.05);
     await page.tab.picture('compare-timelines');
+    // The other way round, each lies beside the other at the same times.
+    const shift = (): number => Number(new URLSearchParams(page.tab.page.url().split('?').at(-1)).get('shift'));
+    await expect.poll(shift).not.toBe(0);
+    const before = shift();
+    await page.tab.page.locator('label.field select').nth(0).selectOption('rank1_forward');
+    await page.tab.page.locator('label.field select').nth(1).selectOption('balanced');
+    await expect.poll(shift).toBe(-before);
     expect(page.tab.problems).toEqual([]);
   });
 });

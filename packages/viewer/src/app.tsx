@@ -6,7 +6,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Connection } from './client/connection.ts';
 import { RunClient } from './client/run-client.ts';
-import { chooseRun, createViewState, type PageName, pageNames, type ViewState } from './client/view-state.ts';
+import { chooseOther, chooseRun, createViewState, type PageName, pageNames, type ViewState } from './client/view-state.ts';
 import { CompareView } from './compare/compare-view.tsx';
 import { formatMany } from './controls/format.ts';
 import { type ThemeChoice, useThemeChoice } from './controls/theme.ts';
@@ -66,9 +66,7 @@ export function App({ connection, state }: { connection: Connection; state: View
             label="with"
             runs={runs?.filter(({ run }) => run !== state.run.value)}
             chosen={state.other.value}
-            onChoose={(run) => {
-              state.other.value = run;
-            }}
+            onChoose={(run) => chooseOther(state, run)}
           />
         )}
         <nav class="views" aria-label="Views">

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chooseRun, createViewState, jump } from './view-state.ts';
+import { chooseOther, chooseRun, createViewState, jump, swapRuns } from './view-state.ts';
 
 test('a jump shows the range with a fifth of it on each side, and marks the ranks', () => {
   const state = createViewState();
@@ -27,4 +27,24 @@ test('another run begins from the whole, with nothing selected; the same run cha
   expect(state.selected.value).toEqual({ track: 1, event: 1 });
   chooseRun(state, 'b');
   expect([state.run.value, state.from.value, state.until.value, state.selected.value]).toEqual(['b', undefined, undefined, undefined]);
+});
+
+test('the other run stays beside the same times only while both runs stay', () => {
+  const state = createViewState();
+  const shown = () => [state.run.value, state.other.value, state.otherShift.value];
+  const shift = (by: number): void => {
+    state.otherShift.value = by;
+  };
+  chooseRun(state, 'a');
+  chooseOther(state, 'b');
+  shift(500);
+  chooseOther(state, 'b');
+  expect(shown()).toEqual(['a', 'b', 500]);
+  swapRuns(state);
+  expect(shown()).toEqual(['b', 'a', -500]);
+  chooseOther(state, 'c');
+  expect(shown()).toEqual(['b', 'c', 0]);
+  shift(700);
+  chooseRun(state, 'a');
+  expect(shown()).toEqual(['a', 'c', 0]);
 });

@@ -150,7 +150,28 @@ export function chooseRun(state: ViewState, run: string | undefined): void {
     state.until.value = undefined;
     state.steps.value = undefined;
     state.tablesRank.value = undefined;
+    // The other run lay beside the previous one.
+    state.otherShift.value = 0;
     forgetRows(state);
+  });
+}
+
+/** Chooses another run to compare with, which lies elsewhere in time. */
+export function chooseOther(state: ViewState, run: string | undefined): void {
+  if (state.other.peek() === run) return;
+  batch(() => {
+    state.other.value = run;
+    state.otherShift.value = 0;
+  });
+}
+
+/** Chooses the other run, compared with the one that was chosen: the same times stay beside each other. */
+export function swapRuns(state: ViewState): void {
+  const [run, other, shift] = [state.run.peek(), state.other.peek(), state.otherShift.peek()];
+  batch(() => {
+    chooseRun(state, other);
+    state.other.value = run;
+    state.otherShift.value = shift === 0 ? 0 : -shift;
   });
 }
 

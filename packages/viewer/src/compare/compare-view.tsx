@@ -12,7 +12,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { AnswerState } from '../client/answer-state.tsx';
 import type { RunClient } from '../client/run-client.ts';
 import { useAnswer } from '../client/use-answer.ts';
-import { chooseRun, type JumpTarget, jump, type ViewState } from '../client/view-state.ts';
+import { type JumpTarget, jump, swapRuns, type ViewState } from '../client/view-state.ts';
 import { Tabset } from '../controls/tabset.tsx';
 import { useWidth } from '../controls/use-width.ts';
 import { Card } from '../overview/card.tsx';
@@ -72,7 +72,10 @@ export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Elemen
       <select
         value={alignment}
         onChange={({ currentTarget }) => {
-          state.alignment.value = currentTarget.value === 'first' ? 'first' : undefined;
+          batch(() => {
+            state.alignment.value = currentTarget.value === 'first' ? 'first' : undefined;
+            state.otherShift.value = 0;
+          });
         }}
       >
         <option value="number">the same number</option>
@@ -151,10 +154,7 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
   const common = commonSteps(overviewA, overviewB, offset);
   const go = (side: 'a' | 'b', target: JumpTarget): void => {
     // The timeline shows the chosen run: B becomes the chosen one, compared with A.
-    if (side === 'b') {
-      chooseRun(state, b.run);
-      state.other.value = a.run;
-    }
+    if (side === 'b') swapRuns(state);
     jump(state, target);
   };
   return (
@@ -230,10 +230,14 @@ function Timelines({ a, b, state, ofA, ofB, offset, timeline }: BothProps & Pick
       state.until.value = Math.max(model.until, model.from + 1);
     });
   }, [model === undefined]);
-  // Both begin with the same step, unless a person has moved one.
+  // Both begin with the same step, unless a person has moved one. The offset may be known after the steps are.
+  const aligned = useRef(0);
   useEffect(() => {
-    if (state.otherShift.peek() === 0 && common !== undefined) alignAt(common.fromStep);
-  }, [common === undefined, offset]);
+    const shift = state.otherShift.peek();
+    if ((shift !== 0 && shift !== aligned.current) || common === undefined) return;
+    alignAt(common.fromStep);
+    aligned.current = state.otherShift.peek();
+  }, [common === undefined, offset, state.alignment.value]);
   return (
     <div class="compare-timelines">
       {common !== undefined && at !== undefined && (
