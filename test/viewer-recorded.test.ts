@@ -110,6 +110,13 @@ describe('an op that launches the same kernels again and again', () => {
     await tab.getByRole('table', { name: `${table} of rank 1` }).waitFor();
     await tab.goBack();
     await tab.getByRole('table', { name: table, exact: true }).waitFor();
+    // An address may name a rank that the run does not have.
+    await tab.evaluate(() => {
+      location.hash = location.hash.replace(/&rank=\d+|$/, '&rank=99');
+    });
+    await tab.getByText('Rank 99 has no tables.').waitFor();
+    await tab.locator('.profile-rank select').selectOption('1');
+    await tab.getByRole('table', { name: `${table} of rank 1` }).waitFor();
     expect(page.tab.problems).toEqual([]);
   });
 });

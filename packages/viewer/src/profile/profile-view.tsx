@@ -13,12 +13,16 @@ import './profile.css';
 export function ProfileView({ client, state }: { readonly client: RunClient; readonly state: ViewState }): JSX.Element {
   const rank = state.tablesRank.value;
   const shown = profileSections.find(({ key }) => key === state.tables.value)?.key;
-  const { profile, problem } = useProfile(client, rank);
+  const { profile, absent, problem } = useProfile(client, rank);
   if (profile === undefined) {
     return (
-      <p class="overview-empty profile-empty" role="status">
-        {problem ?? 'Summing up operators, kernels and memory …'}
-      </p>
+      <div class="overview-empty profile-empty">
+        <p role="status">
+          {problem ??
+            (absent?.rank === rank && absent !== undefined ? `Rank ${rank} has no tables.` : 'Summing up operators, kernels and memory …')}
+        </p>
+        {absent !== undefined && <RankChoice ranks={absent.others} state={state} />}
+      </div>
     );
   }
   // The first tab that has something: a run without devices begins with its operators.
@@ -26,7 +30,27 @@ export function ProfileView({ client, state }: { readonly client: RunClient; rea
   const show = (key: string): void => {
     state.tables.value = key;
   };
-  const ranks = (
+  return (
+    <div class="profile">
+      <Tabset
+        label="Tables"
+        tabs={profileSections}
+        shown={section}
+        onShow={show}
+        aside={<RankChoice ranks={profile.ranks} state={state} />}
+      >
+        <div class="profile-body">
+          {!profile.analysed && <p class="muted">Of what was read so far.</p>}
+          <ProfileSectionCards section={section} profile={profile} onPlace={(name, place) => void showPlace(client, state, name, place)} />
+        </div>
+      </Tabset>
+    </div>
+  );
+}
+
+function RankChoice({ ranks, state }: { readonly ranks: readonly number[]; readonly state: ViewState }): JSX.Element {
+  const rank = state.tablesRank.value;
+  return (
     <label class="profile-rank">
       Rank
       <select
@@ -36,22 +60,13 @@ export function ProfileView({ client, state }: { readonly client: RunClient; rea
         }}
       >
         <option value="">all together</option>
-        {profile.ranks.map((one) => (
+        {rank !== undefined && !ranks.includes(rank) && <option value={rank}>{rank}</option>}
+        {ranks.map((one) => (
           <option key={one} value={one}>
             {one}
           </option>
         ))}
       </select>
     </label>
-  );
-  return (
-    <div class="profile">
-      <Tabset label="Tables" tabs={profileSections} shown={section} onShow={show} aside={ranks}>
-        <div class="profile-body">
-          {!profile.analysed && <p class="muted">Of what was read so far.</p>}
-          <ProfileSectionCards section={section} profile={profile} onPlace={(name, place) => void showPlace(client, state, name, place)} />
-        </div>
-      </Tabset>
-    </div>
   );
 }
