@@ -212,6 +212,8 @@ export interface RunProfile {
   readonly rank: number | null;
   /** Ranks that have tables of their own. */
   readonly ranks: readonly number[];
+  /** Those of these ranks that were started again: tables are of the last life of each, only memory is of every life. */
+  readonly restarted: readonly number[];
   /** Whether the tables cover all data there is now. */
   readonly analysed: boolean;
   readonly operators: ProfileTable<ProfileOp>;

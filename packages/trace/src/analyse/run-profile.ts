@@ -54,9 +54,13 @@ export class RunProfiles {
     }
     const devices = [...lasts.values()].flatMap(devicesOf);
     const memory = hosts.flatMap(memoryOf);
+    const lives = new Map<number, Set<string>>();
+    for (const { rank, incarnation } of [...gpu.ranks, ...hosts.map(({ process }) => process)])
+      lives.set(rank, (lives.get(rank) ?? new Set()).add(incarnation));
     this.#all = {
       rank: null,
       ranks: [...this.#ranks.keys()].sort((a, b) => a - b),
+      restarted: [...lives].flatMap(([rank, { size }]) => (size > 1 ? [rank] : [])).sort((a, b) => a - b),
       analysed: true,
       ...cutTables(sums.tables, limits.profileLinesMax),
       devices: devices.slice(0, limits.profileRanksMax),
@@ -79,7 +83,8 @@ export class RunProfiles {
     if (tables === undefined) return undefined;
     const devices = this.#all.devices.filter((one) => one.rank === rank);
     const memory = this.#memory.filter((one) => one.rank === rank);
-    return { ...this.#all, rank, ...tables, devices, devicesLeftOut: 0, memory, memoryLeftOut: 0 };
+    const restarted = this.#all.restarted.filter((one) => one === rank);
+    return { ...this.#all, rank, restarted, ...tables, devices, devicesLeftOut: 0, memory, memoryLeftOut: 0 };
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { RunProfile } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
+import { formatRanks } from '../controls/format.ts';
 import { Card } from '../overview/card.tsx';
 import { AdviceList, MemoryCurve, PathSummary } from './profile-charts.tsx';
 import {
@@ -40,7 +41,21 @@ export const profileSections: readonly {
 /** Curves that are drawn: those with the highest peaks. */
 const curvesMax = 4;
 
-export function ProfileSectionCards({ section, ...props }: TableProps & { readonly section: ProfileSection }): JSX.Element {
+export const ProfileSectionCards = ({ section, ...props }: TableProps & { readonly section: ProfileSection }): JSX.Element => (
+  <>
+    {props.profile.restarted.length > 0 && <p class="muted">{livesText(section, props.profile)}</p>}
+    <Cards section={section} {...props} />
+  </>
+);
+
+/** Which lives the tables are of, where ranks were started again. */
+function livesText(section: ProfileSection, { restarted }: RunProfile): string {
+  const isOne = restarted.length === 1;
+  const tables = section === 'memory' ? 'memory is of every life, allocations are of the last one' : 'these tables are of the last life';
+  return `${isOne ? 'Rank' : 'Ranks'} ${formatRanks(restarted)} ${isOne ? 'was' : 'were'} started again: ${tables}${isOne ? '' : ' of each'}.`;
+}
+
+function Cards({ section, ...props }: TableProps & { readonly section: ProfileSection }): JSX.Element {
   const { profile } = props;
   // Advice and the path are about the ranks together: a rank that waits is told by another what to change.
   const ofAll = profile.rank === null ? '' : 'of all ranks, whichever is chosen: ';
