@@ -3,6 +3,7 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration } from '../controls/format.ts';
+import { rankCount } from '../overview/rank-lives.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { differenceOf } from './differences.ts';
 
@@ -42,8 +43,8 @@ export function ComparedTimes({ a, b }: { readonly a: Overview; readonly b: Over
         </tr>
         <tr>
           <th scope="row">ranks with steps</th>
-          <td>{formatCount(a.ranks.length)}</td>
-          <td>{formatCount(b.ranks.length)}</td>
+          <td>{formatCount(rankCount(a.ranks))}</td>
+          <td>{formatCount(rankCount(b.ranks))}</td>
           <td />
         </tr>
       </tbody>

@@ -24,6 +24,7 @@ import type { HeatMeasure } from './heat-cells.ts';
 import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
 import { onsetsOf } from './onsets.ts';
 import { PhaseBars, phasesTitle } from './phase-bars.tsx';
+import { rankCount } from './rank-lives.ts';
 import { RankTable } from './rank-table.tsx';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases, wholeWaiting } from './slow-ranks.ts';
@@ -107,6 +108,7 @@ interface FilledProps {
 
 function Filled({ client, model, overview, bins, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
+  const isCluster = rankCount(overview.ranks) > 1;
   const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
   const pickBin = (bin: number, row: OverviewRank | undefined): void => {
     const at = row === undefined ? binRange(overview, bin) : cellRange(overview, row, bin);
@@ -155,7 +157,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
           <Card title="Step time">
             <StepTimes overview={overview} onRange={onRange} onPick={(bin) => pickBin(bin, slowestRankIn(overview.ranks, bin))} />
           </Card>
-          {overview.ranks.length > 1 && (
+          {isCluster && (
             <Card title="Each rank against the others">
               <RankHeat
                 client={client}
@@ -179,7 +181,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
               <GpuBars gpus={overview.gpus} onPick={pickRank} />
             </Card>
           )}
-          {overview.ranks.length > 1 && (
+          {isCluster && (
             <Card title="Who is waited for" aside={isZoomed ? 'in the whole run' : ''}>
               <WaitingList waiting={overview.waiting} whole={wholeWaiting(overview)} analysed={overview.analysed} onPick={pickRank} />
             </Card>
@@ -260,7 +262,7 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
   const p50 = overview.percentiles?.p50;
   const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
   const isNobody = ranks.length === 0 && cause === undefined;
-  const hasOthers = overview.ranks.length > 1;
+  const hasOthers = rankCount(overview.ranks) > 1;
   return (
     <p class={`overview-sentence is-${tone}`}>
       {p50 !== undefined && (
@@ -332,7 +334,7 @@ export function StepTimes({
   onRange?: (range: StepRange) => void;
   onPick?: (bin: number) => void;
 }): JSX.Element {
-  const isOneRank = overview.ranks.length < 2;
+  const isOneRank = rankCount(overview.ranks) < 2;
   const isBinned = overview.toStep - overview.fromStep >= overview.bins.length;
   const lines = useMemo(() => linesOf(overview, isOneRank, isBinned), [overview, isOneRank, isBinned]);
   const steps = useMemo(() => overview.bins.map((step, bin) => (step + lastStepOf(overview, bin)) / 2), [overview]);
@@ -440,6 +442,6 @@ function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number
 }
 
 function ranksText({ ranks }: Overview, { worldSize }: Pick<RunModel, 'worldSize'>): string {
-  const present = new Set(ranks.map(({ rank }) => rank)).size;
+  const present = rankCount(ranks);
   return worldSize > present ? `${formatCount(present)} of ${formatCount(worldSize)}` : formatCount(present);
 }

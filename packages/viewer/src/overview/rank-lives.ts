@@ -2,6 +2,9 @@
 
 import type { OverviewRank } from '@ranktrace/protocol';
 
+/** Number of ranks, however often each was started. */
+export const rankCount = (lives: readonly { readonly rank: number }[]): number => new Set(lives.map(({ rank }) => rank)).size;
+
 /** By process, which life of its rank it is, from 2 on: as the timeline numbers them. First lives have none. */
 export function laterLives(ranks: readonly Pick<OverviewRank, 'rank' | 'process'>[]): ReadonlyMap<number, number> {
   const lives = new Map<number, number>();

@@ -11,6 +11,7 @@ import { GpuBars } from '../overview/gpu-bars.tsx';
 import type { HeatMeasure } from '../overview/heat-cells.ts';
 import { OrderedHeat, type RankOrder, StepTimes, Summary } from '../overview/overview-view.tsx';
 import { PhaseBars, phasesTitle } from '../overview/phase-bars.tsx';
+import { rankCount } from '../overview/rank-lives.ts';
 import { RankTable } from '../overview/rank-table.tsx';
 import { wholeWaiting } from '../overview/slow-ranks.ts';
 import { WaitingList } from '../overview/waiting-list.tsx';
@@ -25,7 +26,7 @@ const tableRows = 20;
 export function ReportView({ report }: { readonly report: ReportPage }): JSX.Element {
   const { run, model, overview, profile, input, version } = report;
   const hasSteps = overview.bins.length > 0;
-  const isCluster = overview.ranks.length > 1;
+  const isCluster = rankCount(overview.ranks) > 1;
   const since = formatWallClock(model.unixEpoch, model.from);
   const sections = profile === null ? [] : profileSections.filter(({ isEmpty }) => !isEmpty(profile));
   return (

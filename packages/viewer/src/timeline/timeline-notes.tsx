@@ -3,6 +3,7 @@
 import type { RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatDuration, formatMany, formatTime, formatWallClock } from '../controls/format.ts';
+import { rankCount } from '../overview/rank-lives.ts';
 import { isReading, readingText } from '../overview/reading.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
@@ -56,7 +57,7 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
       <div class="empty" role="status">
         <strong>{isReading(model) ? `${readingText(model)} …` : 'No events yet'}</strong>
         <span>
-          {model.processes.length} of {formatMany(model.worldSize, 'rank')} {model.processes.length === 1 ? 'is' : 'are'} there
+          {rankCount(model.processes)} of {formatMany(model.worldSize, 'rank')} {rankCount(model.processes) === 1 ? 'is' : 'are'} there
           {isReading(model) ? '.' : ', none has recorded anything.'}
         </span>
       </div>
