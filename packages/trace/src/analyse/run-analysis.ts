@@ -55,6 +55,8 @@ export interface RunAnalysis {
   readonly hostMedian?: number | undefined;
   /** Percentiles of all steps of the run as they count, each as long as its slowest rank's; undefined where not all are known one by one. */
   readonly stepTimes?: StepPercentiles | undefined;
+  /** Number of those steps; a step that a later life of its ranks repeats counts again. */
+  readonly stepCount?: number | undefined;
   /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;
   /** The run's beginning, for the analysis of a later part. */
@@ -195,6 +197,7 @@ export class RunAnalysisSink implements TraceSink {
       stepsTakenBy: counted.takenBy,
       hostMedian: counted.hosts?.median,
       stepTimes: this.#since === undefined ? stepTimesOf(counted) : undefined,
+      stepCount: this.#since === undefined ? counted.stepCount : undefined,
       stepTime: counted.ranks.reduce((sum, { mean, steps: count }) => sum + mean * count, 0),
       since: this.#since,
       beginning: this.#blame.beginning,

@@ -11,10 +11,10 @@ function rankOf(
   rank: number,
   steps: number,
   lengthOf: (step: number) => number,
-  about: { budget?: StepBudget; ahead?: number } = {},
+  about: { budget?: StepBudget; ahead?: number; from?: number } = {},
 ): StepsOfProcess {
   const history = new StepHistory(about.budget);
-  for (let step = 0; step < steps; step++) {
+  for (let step = about.from ?? 0; step < steps; step++) {
     const length = lengthOf(step);
     history.add(step, step * 1000, length, new Map(phases.map((name, at) => [name, length / (at === 0 ? 4 : 2)])));
   }
@@ -150,6 +150,20 @@ describe('overviewOf', () => {
       [0, 7, [50_000, 51_000, 52_000, null]],
       [1, 2, undefined],
     ]);
+  });
+
+  it('counts a step that a later life repeats again, as the analysis does, unless it shows a range of steps', () => {
+    const lives = (from: number) => [rankOf(0, 4, () => 100), { ...rankOf(0, from + 3, () => 200, { from }), index: 7 }];
+    const stepTimes = { p50: 150, p90: 200, p95: 200, p99: 200 };
+    const about = { findings: [], waiting: [], waitingWhole: 0, stepTime: 0, since: undefined, beginning: undefined };
+    const shown = (from: number, range = {}) => {
+      const { steps, percentiles } = overviewOf(lives(from), { bins: 8, ...range }, { ...about, stepTimes, stepCount: 7 });
+      return [steps, percentiles?.p50];
+    };
+    expect(shown(2)).toEqual([7, 150]);
+    expect(shown(2, { fromStep: 0, toStep: 9 })).toEqual([5, 200]);
+    // A life that goes on where the one before ended repeats nothing.
+    expect(shown(4)).toEqual([7, 100]);
   });
 
   it('compares ranks that are still being read over the steps that all have reported', () => {

@@ -77,12 +77,15 @@ export function overviewOf(
     return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }), ...(hasOthers && { starts }) };
   });
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
-  const percentiles = percentilesOf(rows, cluster, isCurrent ? analysis?.stepTimes : undefined);
+  const known = isCurrent ? analysis?.stepTimes : undefined;
+  // By their numbers alone, steps that two lives have would count once, each as long as the longer one.
+  const isRepeating = known !== undefined && request.fromStep === undefined && request.toStep === undefined && repeatsSteps(processes);
+  const percentiles = isRepeating ? { of: known, from: 'steps' as const } : percentilesOf(rows, cluster, known);
   return {
     allRead: !processes.some(({ isBeingRead }) => isBeingRead),
     fromStep: grid.from,
     toStep: grid.to,
-    steps: cluster.steps,
+    steps: (isRepeating ? analysis?.stepCount : undefined) ?? cluster.steps,
     bins: Array.from({ length: grid.bins }, (_, bin) => grid.from + bin * grid.width),
     times: cluster.times(),
     slowest,
@@ -194,6 +197,18 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
   const binsMax = Math.max(1, Math.min(bins, Math.floor(stepLimits.overviewCellsMax / processes.length)));
   const unitsPerBin = Math.ceil(units / binsMax);
   return { from, to, unit, units, width: unit * unitsPerBin, bins: Math.ceil(units / unitsPerBin) };
+}
+
+/** Whether several lives of a rank have steps of the same numbers. */
+function repeatsSteps(processes: readonly StepsOfProcess[]): boolean {
+  const lives = processes.flatMap(({ process: { rank }, steps: { range } }) => (range === undefined ? [] : [{ rank, range }]));
+  const lasts = new Map<number, number>();
+  for (const { rank, range } of lives.sort((a, b) => a.range[0] - b.range[0])) {
+    const last = lasts.get(rank);
+    if (last !== undefined && range[0] <= last) return true;
+    lasts.set(rank, range[1]);
+  }
+  return false;
 }
 
 /** The last step reported by every process; fully read ones have nothing more to report, and are not waited for. */
