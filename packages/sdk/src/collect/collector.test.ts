@@ -626,6 +626,46 @@ test('says how full the fullest ring was since it was asked last', () => {
   expect(rig.collector.sampleRings().value).toBe(0);
 });
 
+test.each([2 ** 31, 2 ** 32 - 1, 2 ** 32 + 7, 2 ** 40 + 2 ** 31])(
+  'a buffer has its own address, %d, after however many others',
+  (address) => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0);
+    recorder.memory(4096, 4096, address, 1);
+    recorder.memoryCategory(address, 2, 4096, 1);
+    recorder.memory(-4096, 0, address + 1, 0);
+    recorder.instant('published with it');
+    rig.tick(1000);
+    const { columns, length } = rig.last.tables.memory;
+    expect([...columns.address.subarray(0, length)]).toEqual([address, address, address + 1]);
+    expect([...columns.device.subarray(0, length)]).toEqual([1, 1, 0]);
+    expect(rig.last.header.dropped).toMatchObject({ events: 0, batches: 0 });
+  },
+);
+
+test('a batch that cannot be encoded is lost, and a batch in its stead counts it and its events, also at the end', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  recorder.mark({ sends: true, begins: true });
+  rig.tick(1000);
+  const spoil = () => {
+    recorder.instant('x');
+    // No whole number of ns.
+    rig.collector.addSamples([{ name: 'c', value: 1, unit: '' }], 0.5);
+  };
+  spoil();
+  rig.tick(1000);
+  expect(rig.batches).toHaveLength(2);
+  expect(rig.last.header).toMatchObject({ sequence: 1, dropped: { events: 2, batches: 1 } });
+  expect(rig.collector.results().complete).toBe(false);
+  spoil();
+  recorder.close();
+  rig.collector.flush(true);
+  expect(rig.last.header).toMatchObject({ last: true, dropped: { events: 4, batches: 2 } });
+  const { totals } = merged(rig.batches);
+  expect(totals).toMatchObject({ ended: true, recorded: { instant: 0 }, counts: { instant: 0 } });
+});
+
 test('what a step took to record counts in the step that it began', () => {
   const rig = new Rig();
   const { recorder } = rig.thread(0);

@@ -27,6 +27,7 @@ import {
   runningKey,
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
+import { reportFailure } from '../process/guarded.ts';
 import { type HeldSteps, type StepRequest, StepRequests } from '../record/capture-slots.ts';
 import { type AttachedThread, captureWords, type Session } from '../record/session.ts';
 import type { Shipper } from '../ship/shipper.ts';
@@ -98,7 +99,9 @@ export class Collector {
   readonly #clocks: ClockRows;
   /** Events passed to the shipper. */
   readonly #recorded = noneRecorded();
+  /** Batches that could not be encoded, and the events in them. */
   #refusedBatches = 0;
+  #refusedEvents = 0;
   #sequence = 0;
   #watermark = 0;
   #flushedMs = Number.NEGATIVE_INFINITY;
@@ -398,7 +401,8 @@ export class Collector {
       const { reachesBack, recorded, serial } = this.#held;
       const body = this.#encoded(this.#held);
       const since = Math.min(promised, reachesBack);
-      if (body !== undefined) this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, false);
+      if (body === undefined) this.#refused(recorded);
+      else this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, false);
     }
     this.#threads.addTracks(this.#summary);
     this.#threads.forgetEnded();
@@ -415,6 +419,9 @@ export class Collector {
       this.#send(body, recorded, since < promised ? since : undefined, last);
       if (detail === this.#summary || this.#hasLateDetail)
         this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, true);
+    } else {
+      this.#refused(recorded);
+      this.#sendEmpty(last);
     }
     this.#hasLateDetail = false;
     this.#forgetOld();
@@ -447,13 +454,28 @@ export class Collector {
     return this.#try(() => encodeBody(builder.take(), deflate));
   }
 
-  /** The builder keeps batches below the limit; one that exceeds it all the same is dropped and counted. */
+  /** A batch with these events is lost: the next one counts them, and results and captures of this time are not complete. */
+  #refused(recorded: RecordedCounts): void {
+    this.#refusedEvents += Object.values(recorded).reduce((events, count) => events + count, 0);
+    this.#flightRecorder.lost(this.#now());
+  }
+
+  /** Reports a lost batch in its stead: the rank's next ones may be lost, too, or there may be none. */
+  #sendEmpty(last: boolean): void {
+    this.#threads.addTracks(this.#summary);
+    if (last) this.#addRecorded();
+    const body = this.#encoded(this.#summary);
+    if (body !== undefined) this.#send(body, noneRecorded(), undefined, last);
+  }
+
+  /** The builder makes only batches that can be encoded; one that cannot all the same is dropped, counted and reported. */
   #try<T>(encode: () => T): T | undefined {
     try {
       return encode();
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.#refusedBatches++;
+      reportFailure('making a batch', error);
       return undefined;
     }
   }
@@ -487,7 +509,7 @@ export class Collector {
   /** Losses before the shipper. */
   get #lost(): Dropped {
     const lost = this.#threads.dropped;
-    return { ...lost, events: lost.events + this.deviceLost, batches: this.#refusedBatches };
+    return { ...lost, events: lost.events + this.deviceLost + this.#refusedEvents, batches: this.#refusedBatches };
   }
 
   /** RankTime, ns. */

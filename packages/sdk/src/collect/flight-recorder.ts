@@ -41,7 +41,7 @@ export class FlightRecorder {
   readonly #bytesMax: number;
   #entries: Entry[] = [];
   #bytes = 0;
-  /** End of the newest batch evicted for lack of room. */
+  /** End of the newest batch evicted for lack of room, or lost. */
   #overflowedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(bytesMax: number) {
@@ -59,6 +59,11 @@ export class FlightRecorder {
     this.#entries.push({ ...batch, body: { ...batch.body, body }, sent });
     this.#bytes += body.length;
     while (this.#bytes > this.#bytesMax) this.#overflowedUntil = this.#forgetOldest();
+  }
+
+  /** A batch of events until then could not be made. */
+  lost(until: number): void {
+    this.#overflowedUntil = until;
   }
 
   /** Drops batches that ended before `since`, except those between `from` and `to`. */

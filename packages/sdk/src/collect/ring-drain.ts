@@ -11,7 +11,7 @@
 import { limits, type RankTime, type Running, rankTime, spanState } from '@ranktrace/protocol';
 import { memoryCategories } from '../model/memory-category.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { fixedName, fixedNames, type RingDrops, RingReader, recordKind, undecided } from '../record/ring.ts';
+import { bufferAddress, bufferDevice, fixedName, fixedNames, type RingDrops, RingReader, recordKind, undecided } from '../record/ring.ts';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
 import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
 import { placeOf } from './running-place.ts';
@@ -277,7 +277,7 @@ export class RingDrain {
         return;
       case recordKind.memory:
         builder.recorded.instant++;
-        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, b, name, extra, 0);
+        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, b, bufferAddress(extra, name), bufferDevice(extra), 0);
         return;
       case recordKind.engineMemory: {
         const time = this.#placed(summary, raw, promised);
@@ -296,7 +296,7 @@ export class RingDrain {
       case recordKind.memoryCategory: {
         builder.recorded.instant++;
         const category = builder.string(memoryCategories[extra - 1] ?? '');
-        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, 0, name, b, category);
+        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, 0, bufferAddress(b, name), bufferDevice(b), category);
         return;
       }
       case recordKind.pastSpan:

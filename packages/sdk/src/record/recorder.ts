@@ -23,7 +23,7 @@ import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded } from '../process/guarded.ts';
 import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
 import { NameTable } from './name-table.ts';
-import { fixedName, type RingWriter, recordKind, threadLine, undecided } from './ring.ts';
+import { bufferPlace, fixedName, type RingWriter, recordKind, threadLine, undecided } from './ring.ts';
 import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
 
 /** Ancestry of the running code, carried over `await` by AsyncLocalStorage. */
@@ -265,7 +265,7 @@ export class Recorder {
       return;
     }
     if (ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
-    ring.put(recordKind.memory | (deviceType << 8), address, this.#burstTime, bytes, total);
+    ring.put(recordKind.memory | (bufferPlace(address, deviceType) << 8), address, this.#burstTime, bytes, total);
     this.#burstEnd = ring.staged;
   }
 
@@ -288,7 +288,7 @@ export class Recorder {
       return;
     }
     if (this.#ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
-    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#burstTime, bytes, deviceType);
+    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#burstTime, bytes, bufferPlace(address, deviceType));
     this.#burstEnd = this.#ring.staged;
   }
 

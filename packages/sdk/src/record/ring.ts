@@ -44,8 +44,8 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   endArgument       belongs to the innermost span on the stack; name key, a value
  *   opEnd             the end of an op, which is innermost on the stack; extra signature, name stack | module << 16, a sequence
  *                     (> 0 its own, < 0 that of the forward op whose backward op it is), b bytes allocated
- *   memory            a buffer was allocated or freed; extra device type, name address, a bytes (< 0 freed), b total bytes
- *   memoryCategory    role of a buffer; extra category, name address, a bytes, b device type
+ *   memory            a buffer was allocated or freed; extra `bufferPlace`, name low 32 bits of its address, a bytes (< 0 freed), b total bytes
+ *   memoryCategory    role of a buffer; extra category, name low 32 bits of its address, a bytes, b `bufferPlace`
  *   engineMemory      totals of an engine; extra buffers, name tensors, a bytes
  *   pastSpan          a finished span; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin, 2 where they end
@@ -91,6 +91,14 @@ export const fixedName = { none: 0, tooMany: 1, op: 2, dataCopy: 3, gc: 4, bytes
 
 /** The lines of one recording thread: its own spans, and its interruptions. */
 export const threadLine = { own: 0, gc: 1 } as const;
+
+/** 2^-32: the part of a number above its low 32 bits, exactly. */
+const high = 1 / 2 ** 32;
+/** A buffer's device type, and the bits of its address above the low 32, at most 21. */
+export const bufferPlace = (address: number, deviceType: 0 | 1): number => deviceType | ((address * high) << 1);
+/** The address, from its low 32 bits, which the ring has as an int32. */
+export const bufferAddress = (place: number, low: number): number => (place >>> 1) / high + (low >>> 0);
+export const bufferDevice = (place: number): number => place & 1;
 
 /** Shared memory for a ring of at most `bytes` bytes of cells (rounded down to a power of two, at least 64 cells). */
 export function createRing(bytes: number): SharedArrayBuffer {
