@@ -196,11 +196,12 @@ export class Recorder {
     this.#ring.publish();
   }
 
-  /** Turns recording off for good. */
+  /** Turns recording off for good, with all that it costs: a context that was once used costs each later `await` of the thread 130 ns. */
   close(): void {
     this.markEnd();
     this.#on = false;
     this.#detail = nothingWanted;
+    this.#context.disable();
     this.#ring.close();
   }
 
