@@ -70,6 +70,7 @@ test.each([
   ['bad data', 1, ['rank 0 failed: bad data']],
   // A shell's code for SIGTERM: the program was asked to end.
   ['143', 143, []],
+  ['255', 255, ['rank 0 failed: exit code 255']],
   ['0', 0, []],
 ])('sys.exit(%j)', async (exit, code, found) => {
   const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-ends-'));

@@ -207,6 +207,12 @@ test.each([
   // A shell's code for SIGTERM: the program was asked to end.
   ['process.exit(143)', 143, []],
   ['process.exit(0)', 0, []],
+  ['process.exit(-1)', 255, ['exit code 255']],
+  ['process.exit(193)', 193, ['exit code 193']],
+  // As where a peer is gone, and what waits for it never settles.
+  ['await new Promise(() => {})', 13, ['exit code 13']],
+  ['process.exit()', 0, []],
+  ["process.on('exit', function handleProcessExit() {})", 0, []],
 ])('an exit code of an error is one: %s', async (end, wanted, errors) => {
   const { code } = await run(`profile().start(); recordFunction('work', () => 1); ${end};`);
   expect(code).toBe(wanted);

@@ -752,7 +752,7 @@ _END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if 
 _STUCK_NS = 500_000_000  # a main thread that does not handle a signal for so long is in C code
 _getsignal, _set_signal = signal.getsignal, signal.signal
 _ERROR_CHARS = 256
-_SIGNALLED = 128  # a shell's exit codes from here on tell of a signal, which is no error
+_SIGNALLED = range(129, 193)  # a shell's exit codes that tell of one of the 64 signals, which is no error; -1 is 255
 _is_prepared = False  # for forks, errors and signals, once a process
 _wake = -1  # what signals are written to, if that is ours
 
@@ -983,7 +983,8 @@ def _agreed_run(run, rank):
 def _exit_text(code):
     """What `sys.exit(code)` says of an error; None for an end in good order."""
     if code is None or isinstance(code, int):
-        return f"exit code {int(code)}" if code and int(code) < _SIGNALLED else None
+        status = int(code or 0) & 0xFF
+        return f"exit code {status}" if status != 0 and status not in _SIGNALLED else None
     lines = str(code).strip().splitlines()
     return lines[0] if lines else "exit code 1"
 

@@ -12,8 +12,12 @@ import { failedKey } from '@ranktrace/protocol';
 import { guarded } from './guarded.ts';
 
 const errorChars = 256;
-/** A shell's exit codes from here on tell of a signal, which is no error. */
-const signalled = 128;
+/** A shell's exit codes between these tell of one of the 64 signals, which is no error; -1 is 255. */
+const signalled = { above: 128, upTo: 192 };
+/** What Node itself ends with where a top-level await never settles. */
+const unsettledAwait = 13;
+/** Node 20 sets that code in an 'exit' listener of its own, after ours; later versions before all. `process.exit()` takes it away. */
+const unsettledListener = /^function handleProcessExit\(\)\s*\{\s*process\.exitCode \?\?= /;
 
 interface ErrorRecorder {
   instant(name: string, args: { readonly error: string }): void;
@@ -44,9 +48,18 @@ export function onProcessEnd(recorder: ErrorRecorder, flush: (failed: boolean, e
   process.on('uncaughtExceptionMonitor', record);
   const end = guarded('shipping the last batches', (code: number) => {
     cancel();
-    if (text === undefined && code > 0 && code < signalled) fail(`exit code ${code}`);
-    flush(code !== 0, text);
+    const status = statusOf(code);
+    const isSignal = status > signalled.above && status <= signalled.upTo;
+    if (text === undefined && status !== 0 && !isSignal) fail(`exit code ${status}`);
+    flush(status !== 0, text);
   });
   process.prependListener('exit', end);
   return cancel;
+}
+
+/** The status, 0 to 255, with which the process will end. */
+function statusOf(code: number): number {
+  const isUnsettled =
+    code === 0 && process.exitCode === undefined && process.listeners('exit').some((listener) => unsettledListener.test(String(listener)));
+  return isUnsettled ? unsettledAwait : code & 0xff;
 }
