@@ -216,6 +216,9 @@ export const shedKey = 'ranktrace.shed.';
  */
 export const sampledKey = 'ranktrace.sampled.';
 
+/** How names of shed and sampled detail begin where only what the flight recorder holds lacks it: a schedule's active steps have all. */
+export const heldDetail = 'held ';
+
 /**
  * Prefix of the metadata keys, with a number of the thread at the end, of how ops got their stacks: JSON text of a map from `walked` (read
  * one by one), `taken` (reused from earlier steps), `checked` (walked, although a prediction existed), `wrong` (checked, and the prediction

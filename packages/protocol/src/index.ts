@@ -52,6 +52,7 @@ export {
   failedKey,
   gpuKey,
   groupsOfAllRanks,
+  heldDetail,
   leftOutKey,
   loaderWorkersKey,
   miscountedKey,

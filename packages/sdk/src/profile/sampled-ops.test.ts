@@ -7,6 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readRun } from '../../../../test/setup/trace-events.ts';
+import { ProfilerAction } from '../model/schedule.ts';
 import { type Profile, profile } from './profile.ts';
 import { recordFunction } from './record-function.ts';
 
@@ -101,4 +102,32 @@ test('a fence is asked for by name: each step has its ops', async () => {
   const averages = prof.keyAverages();
   expect([...averages].find(({ key }) => key === 'BatchMatMul')?.count).toBe(prof.stepNum);
   expect(averages.table()).not.toContain('overheadBudget');
+});
+
+test('around the active steps of a schedule only what is held is sampled: tables are whole, and the finding says held', async () => {
+  const tables: string[] = [];
+  const active = 3;
+  let isActive = false;
+  const prof = start({
+    overheadBudget: 0,
+    schedule: () => (isActive ? ProfilerAction.RECORD : ProfilerAction.NONE),
+    onTraceReady: (ready) => tables.push(ready.keyAverages().table()),
+  });
+  await train(prof, () => warnings.length > 0);
+  const from = prof.stepNum;
+  await train(prof, () => prof.stepNum >= from + 64);
+  isActive = true;
+  const activeFrom = prof.stepNum + 1;
+  await train(prof, () => prof.stepNum >= activeFrom + active);
+  await prof.stop();
+  expect(warnings).toEqual([
+    expect.stringMatching(/^outside of the schedule's active steps, which have all, ops are recorded in one step of 64 /),
+  ]);
+  expect(tables).toHaveLength(1);
+  expect(tables[0]).toContain('BatchMatMul');
+  expect(tables[0]).not.toContain('overheadBudget');
+  const { findings } = await readRun(join(directory, 'test'), 'test');
+  expect(findings).toEqual([
+    'held ops are recorded in one step of 64 on rank 0: recording all of them takes more of the steps than overheadBudget',
+  ]);
 });

@@ -114,6 +114,11 @@ export class DetailControl {
     return this.#every;
   }
 
+  /** Whether only the detail that the flight recorder holds is shed and sampled: a schedule's active steps have all. */
+  get isOfHeld(): boolean {
+    return this.#parts.asked;
+  }
+
   /** Whether the caller must call `beginStep` at each step. */
   get isSampling(): boolean {
     return this.#every > 1 || !this.#isSampled;

@@ -19,10 +19,10 @@ afterEach(() => {
 });
 
 /** Judges this many seconds of 20 steps each, in which recording takes `share`. */
-async function judged(wanted: number, seconds: number, share: number): Promise<string[]> {
+async function judged(wanted: number, seconds: number, share: number, asked = false): Promise<string[]> {
   const word = new Int32Array(1);
   const recorder = new Recorder({ ring: new RingWriter(createRing(65_536)), now: () => 1, context: new AsyncLocalStorage(), idBase: 0 });
-  const control = new DetailControl({ word, wanted, idle: wanted, asked: false, budget: 0.005, hasOps: () => true });
+  const control = new DetailControl({ word, wanted, idle: wanted, asked, budget: 0.005, hasOps: () => true });
   const judge = new OverheadJudge(recorder, control, 0.005);
   for (let at = 0; at < seconds; at++) {
     recorder.overheadMs += 1000 * share;
@@ -55,6 +55,12 @@ test('options that ask for nothing are not named', async () => {
   warnings.length = 0;
   expect(await judged(ops, 10, 0.02)).toEqual([
     'ops are recorded in one step of 4 from here on: recording took 2.00 % of the steps, over overheadBudget, 0.50 %; to have those of chosen steps set a schedule that records few steps, such as schedule: { wait: 90, warmup: 1, active: 9 }; to record all set overheadBudget: 0.03',
+  ]);
+});
+
+test('around the active steps of a schedule, held detail alone is shed, and the warning says so', async () => {
+  expect(await judged(allDetail, 60, 0.1, true)).toEqual([
+    "outside of the schedule's active steps, which have all, stacks are not recorded any more: recording took 10.00 % of the steps, over overheadBudget, 0.50 %; to hold none set flightRecorderSteps: 0; to hold all set overheadBudget: 0.15",
   ]);
 });
 

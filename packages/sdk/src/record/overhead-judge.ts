@@ -2,7 +2,7 @@
 //
 // A person gets one warning, with the costliest detail and how to do without it. Only the trace and its summary record what is shed later.
 
-import { sampledKey, shedKey } from '@ranktrace/protocol';
+import { heldDetail, sampledKey, shedKey } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 import type { DetailControl, Shed } from './detail-control.ts';
 import type { Recorder } from './recorder.ts';
@@ -36,7 +36,10 @@ export class OverheadJudge {
     const { every, skipped } = this.#control;
     if (every === 1 && skipped === 0) return;
     const steps = this.#recorder.stepsEnded;
-    this.#recorder.addMetadata(`${sampledKey}ops`, JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }));
+    this.#recorder.addMetadata(
+      `${sampledKey}${this.#named('ops')}`,
+      JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }),
+    );
   }
 
   /** The recorded detail changes here, which voids earlier costs. Returns as `judge` does. */
@@ -47,7 +50,8 @@ export class OverheadJudge {
   }
 
   #report(shed: Shed): void {
-    const { what, share, every } = shed;
+    const { share, every } = shed;
+    const what = this.#named(shed.what);
     const [took, budget] = [percent(share), percent(this.#budget)];
     if (every === undefined) {
       this.#recorder.instant('detail shed', { what, overhead: share, budget: this.#budget });
@@ -60,11 +64,18 @@ export class OverheadJudge {
     this.#isWarned = true;
     const why = `recording took ${took} of the steps, over overheadBudget, ${budget}`;
     const raised = Math.min(1, Number((1.5 * share).toPrecision(2)));
-    const text =
-      every === undefined
-        ? `${what} are not recorded any more: ${why}; to keep within it set ${shed.remedies.join(' and ')}; to record all the same set overheadBudget: ${raised}`
-        : `${what} are recorded in one step of ${every} from here on: ${why}; to have those of chosen steps set ${shed.remedies.join(' and ')}; to record all set overheadBudget: ${raised}`;
+    const isLeft = every === undefined ? 'not recorded any more' : `recorded in one step of ${every} from here on`;
+    const set = shed.remedies.join(' and ');
+    const text = this.#control.isOfHeld
+      ? `outside of the schedule's active steps, which have all, ${shed.what} are ${isLeft}: ${why}; to hold none set flightRecorderSteps: 0; to hold all set overheadBudget: ${raised}`
+      : every === undefined
+        ? `${what} are ${isLeft}: ${why}; to keep within it set ${set}; to record all the same set overheadBudget: ${raised}`
+        : `${what} are ${isLeft}: ${why}; to have those of chosen steps set ${set}; to record all set overheadBudget: ${raised}`;
     process.emitWarning(text, 'RanktraceWarning');
+  }
+
+  #named(what: string): string {
+    return this.#control.isOfHeld ? `${heldDetail}${what}` : what;
   }
 }
 

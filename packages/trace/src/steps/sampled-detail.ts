@@ -1,6 +1,6 @@
 // Detail that a rank recorded in some steps only, as its metadata says (`sampledKey`).
 
-import { sampledKey } from '@ranktrace/protocol';
+import { heldDetail, sampledKey } from '@ranktrace/protocol';
 import { readCounts } from '../model/counts-text.ts';
 
 /** `what` was recorded in `recorded` of `steps` steps so far, and is now in one step of `every`. */
@@ -23,10 +23,11 @@ export function readSampled(metadata: ReadonlyMap<string, unknown>): SampledDeta
   return found;
 }
 
-/** Text about detail recorded in some steps only on these ranks, a line for each kind of detail. */
+/** Text about detail recorded in some steps only on these ranks, a line for each kind of detail. Results are of active steps, which lack none of the held. */
 export function sampledText(ranks: readonly ReadonlyMap<string, unknown>[]): readonly string[] {
   const sums = new Map<string, { steps: number; recorded: number }>();
   for (const { what, steps, recorded } of ranks.flatMap(readSampled)) {
+    if (what.startsWith(heldDetail)) continue;
     const sum = sums.get(what);
     sums.set(what, { steps: (sum?.steps ?? 0) + steps, recorded: (sum?.recorded ?? 0) + recorded });
   }
