@@ -53,7 +53,10 @@ export class KeptResults {
 
   /** A cycle's active steps have ended. */
   end(): void {
-    if (this.#isKept) this.#cycles.push(undefined);
+    if (!this.#isKept) return;
+    // They may have been read in the middle of this cycle.
+    this.#recording = undefined;
+    this.#cycles.push(undefined);
   }
 
   /** Takes the last cycle's results over from the shipper. */
