@@ -38,7 +38,7 @@ function cycle(at: number): HeldResults {
 
 test('results of all cycles that are read in the middle of a cycle do not stay what they are', () => {
   const kept = new KeptResults(() => {});
-  kept.start({ traceOnly: false });
+  kept.start({ traceOnly: false, flightRecorderBytes: 1e6 });
   const counts = [0, 1, 2].map((at) => {
     kept.begin({ accEvents: true });
     if (at > 0) expect(kept.recording('events', about).events.length).toBe(at);
@@ -48,4 +48,19 @@ test('results of all cycles that are read in the middle of a cycle do not stay w
   });
   expect(counts).toEqual([1, 2, 3]);
   expect(warnings).toEqual([]);
+});
+
+test('results of all cycles have a bound: the oldest cycles go first, and their number is said', () => {
+  const kept = new KeptResults(() => {});
+  const bytes = cycle(0).batches[0]?.body.body.length ?? 0;
+  kept.start({ traceOnly: false, flightRecorderBytes: 3.5 * bytes });
+  for (let at = 0; at < 100; at++) {
+    kept.begin({ accEvents: true });
+    kept.end();
+    kept.fetch(() => cycle(at));
+  }
+  expect(kept.recording('events', about).events.length).toBe(3);
+  expect(warnings).toEqual([
+    'results are not complete: they passed flightRecorderBytes, so the oldest were forgotten, all of the first 97 cycles; record fewer steps or raise it',
+  ]);
 });

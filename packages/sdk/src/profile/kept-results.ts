@@ -2,6 +2,8 @@
 //
 //   accEvents      | cycle 0 | cycle 1 | cycle 2 |
 //   without                            | cycle 2 |      cleared when the active steps of cycle 3 begin
+//
+// Invariant: the batches of all cycles have at most `flightRecorderBytes` bytes; the oldest cycles go first, and are counted.
 
 import type { HeldResults } from '../collect/flight-recorder.ts';
 import { SdkError } from '../model/errors.ts';
@@ -21,6 +23,10 @@ export class KeptResults {
   /** `undefined` stands for the last cycle, while the shipper still has its results. */
   #cycles: (HeldResults | undefined)[] = [];
   #recording: Recording | undefined;
+  #bytesMax = Number.POSITIVE_INFINITY;
+  #bytes = 0;
+  /** Cycles for which there was no room. */
+  #forgotten = 0;
   /** Why there are none. */
   #why = 'the profile has not started';
   #isKept = true;
@@ -31,8 +37,9 @@ export class KeptResults {
   }
 
   /** The profile starts. */
-  start({ traceOnly }: Pick<ResolvedOptions, 'traceOnly'>): void {
+  start({ traceOnly, flightRecorderBytes }: Pick<ResolvedOptions, 'traceOnly' | 'flightRecorderBytes'>): void {
     this.#isKept = !traceOnly;
+    this.#bytesMax = flightRecorderBytes;
     this.#why = traceOnly ? 'experimentalConfig.traceOnly is on, so the process keeps no results' : notYet;
   }
 
@@ -41,6 +48,7 @@ export class KeptResults {
     this.#recording = undefined;
     if (accEvents || this.#cycles.length === 0) return;
     this.#cycles = [];
+    this.#bytes = 0;
     this.#why = 'the next active steps have begun, which clears the results of the last ones; ask in onTraceReady, or set accEvents: true';
     if (!this.#warnedOfClearing) this.#warn(clearing);
     this.#warnedOfClearing = true;
@@ -64,10 +72,20 @@ export class KeptResults {
     const last = this.#cycles.length - 1;
     if (last < 0 || this.#cycles[last] !== undefined) return;
     const results = ask();
-    if (results !== undefined) this.#cycles[last] = results;
+    if (results !== undefined) this.#keep(last, results);
     else {
       this.#cycles.pop();
       this.#why = "the shipper's thread, which has them, did not answer in time";
+    }
+  }
+
+  /** Room is made by the oldest cycles; the newest alone has room, for the shipper has the same bound. */
+  #keep(last: number, results: HeldResults): void {
+    this.#cycles[last] = results;
+    this.#bytes += bytesOf(results);
+    while (this.#bytes > this.#bytesMax && this.#cycles.length > 1) {
+      this.#bytes -= bytesOf(this.#cycles.shift());
+      this.#forgotten++;
     }
   }
 
@@ -75,7 +93,10 @@ export class KeptResults {
   recording(what: string, about: RecordingAbout | undefined): Recording {
     const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
     if (about === undefined || cycles.length === 0) throw new SdkError('no_results', `Cannot give ${what}: ${this.#why}`);
-    this.#recording ??= new Recording(cycles, about);
+    this.#recording ??= new Recording(cycles, about, this.#forgotten);
     return this.#recording;
   }
 }
+
+/** A copy of each batch: close cycles share them in the shipper, but not here. */
+const bytesOf = (cycle: HeldResults | undefined): number => (cycle?.batches ?? []).reduce((sum, { body }) => sum + body.body.length, 0);

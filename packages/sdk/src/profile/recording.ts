@@ -93,14 +93,17 @@ export class Recording {
   readonly #dropped: Dropped;
   #events: FunctionEvents | undefined;
 
-  /** `cycles`: in order of time, at least one. */
-  constructor(cycles: readonly HeldResults[], about: RecordingAbout) {
+  /** `cycles`: in order of time, at least one. `forgotten`: how many went before them, for lack of room. */
+  constructor(cycles: readonly HeldResults[], about: RecordingAbout, forgotten = 0) {
     this.#cycles = cycles;
     this.about = about;
     this.#dropped = cycles.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
     if (this.lossText !== undefined) about.warn(`results are not complete: ${this.lossText}`);
-    if (!cycles.every((cycle) => cycle.complete)) {
-      about.warn('results are not complete: they passed flightRecorderBytes, so the oldest were forgotten; record fewer steps or raise it');
+    if (forgotten > 0 || !cycles.every((cycle) => cycle.complete)) {
+      const which = forgotten === 0 ? '' : `, all of the first ${forgotten === 1 ? 'cycle' : `${forgotten} cycles`}`;
+      about.warn(
+        `results are not complete: they passed flightRecorderBytes, so the oldest were forgotten${which}; record fewer steps or raise it`,
+      );
     }
   }
 
