@@ -430,7 +430,7 @@ function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
     ...(tls?.key !== undefined && { keyFile: tls.key }),
   };
   // Set only when needed: with `tls` set the client rejects a server without TLS.
-  if (Object.keys(files).length > 0 || nats.servers.some((server) => server.startsWith('tls:'))) {
+  if (Object.keys(files).length > 0 || nats.servers.some((server) => /^tls:/i.test(server))) {
     const authenticated = { ...files, checkServerIdentity: serverIdentity(nats.servers) };
     options.tls = authenticated;
   }

@@ -444,6 +444,30 @@ test('a creds file is a credential', async () => {
   expect(await shipper.drained(patience), notices.join('\n')).toBe(true);
 });
 
+test.each(['tls', 'TLS'])('a server without TLS gets no credentials over %s://, and the notice says why', async (scheme) => {
+  let heard = '';
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => {}));
+    socket.write('INFO {"server_id":"x","version":"2.9.10","proto":1,"headers":true,"max_payload":1048576,"auth_required":true}\r\n');
+    socket.on('data', (data) => (heard += data.toString('latin1')));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  openTo(`${scheme}://127.0.0.1:${port}`, { nats: { user: 'ann', pass: 'geheim' } });
+  await vi.waitFor(
+    () =>
+      expect(notices).toEqual([
+        expect.stringContaining('the NATS server offers no TLS, which tls:// and the files of option nats.tls ask for'),
+      ]),
+    patience,
+  );
+  await open?.close();
+  for (const socket of sockets) socket.destroy();
+  server.close();
+  expect(heard).not.toContain('geheim');
+});
+
 test('TLS with client certificates: the given authority, certificate and key are used, and without them the server is away', async () => {
   const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];

@@ -161,7 +161,7 @@ export class NatsTransport implements Transport {
       ...(tls.key !== undefined && { keyFile: tls.key }),
     };
     const authenticated = { ...files, checkServerIdentity: serverIdentity(servers) };
-    const secure = Object.keys(files).length > 0 || servers.some((server) => server.startsWith('tls:'));
+    const secure = Object.keys(files).length > 0 || servers.some((server) => new URL(server).protocol === 'tls:');
     return {
       servers: [...servers],
       name: `ranktrace ${this.#run} rank ${this.#rank}`,
@@ -305,6 +305,10 @@ function describe(error: NatsError | undefined): string {
       return 'the NATS server did not answer in time';
     case 'CONNECTION_REFUSED':
       return 'connection refused';
+    case 'SERVER_OPT_NA':
+      // The client names what is missing, and that alone.
+      if (error.message !== 'tls') return error.message;
+      return 'the NATS server offers no TLS, which tls:// and the files of option nats.tls ask for; use nats:// without them, or turn TLS on';
     default:
       if (!/CERT|ISSUER|SIGNATURE/.test(error?.code ?? '')) return error?.message ?? 'unknown';
       return `the TLS certificate of the NATS server is not trusted (${error?.message}); check option nats.tls.ca or variable RANKTRACE_NATS_TLS_CA`;
