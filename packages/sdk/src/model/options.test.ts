@@ -114,6 +114,22 @@ test('a NATS URL gives its credentials away and is clean afterwards', () => {
     { url: 'nats://head:4222', nats: { servers: ['nats://head:4222'], user: 'ann', pass: 'p@ss' } },
   );
   check({ nats: { servers: ['nats://a:1', 'nats://b:2'] } }, {}, { transport: 'nats', url: 'nats://a:1' });
+  const servers = ['nats://a:1', 'nats://b:2', 'nats://c:3'];
+  check(
+    { nats: { servers: ['nats://a:1', 'nats://ann:geheim@b:2', 'nats://bob:x@c:3'] } },
+    {},
+    { url: 'nats://a:1', nats: { servers, user: 'ann', pass: 'geheim' } },
+  );
+  check(
+    {},
+    { RANKTRACE_NATS_SERVERS: 'nats://ann:geheim@a:1' },
+    { url: 'nats://a:1', nats: { servers: ['nats://a:1'], user: 'ann', pass: 'geheim' } },
+  );
+  check(
+    { nats: { servers: ['nats://ann:geheim@a:1'], user: 'bob', pass: 'x' } },
+    {},
+    { url: 'nats://a:1', nats: { user: 'bob', pass: 'x' } },
+  );
 });
 
 test('stacks are off, taken from steps before, or each looked at', () => {

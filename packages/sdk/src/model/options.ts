@@ -16,7 +16,7 @@ import { limits } from './limits.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { ProfilerActivity, parseSchedule, type Schedule, type ScheduleArguments, supportedActivities } from './schedule.ts';
 import { shownValue } from './shown-value.ts';
-import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
+import { defaultSpool, natsSchemes, readable, splitUrl, splitUrls, transportOf, webSocketSchemes } from './transport-options.ts';
 
 /** How to reach a NATS server. Files are paths; every part has a `RANKTRACE_NATS_*` variable. */
 export interface NatsOptions {
@@ -400,8 +400,12 @@ export function resolveOptions(
     notices.push(`no run name: this rank made up "${run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN`);
   }
 
-  const { url, user, pass } = splitUrl(read<string | undefined>('url', undefined), choose('url')?.source ?? '');
-  const servers = read<readonly string[] | undefined>('nats.servers', undefined);
+  const { url, ...ofUrl } = splitUrl(read<string | undefined>('url', undefined), choose('url')?.source ?? '');
+  const { servers, ...ofServers } = splitUrls(
+    read<readonly string[] | undefined>('nats.servers', undefined),
+    choose('nats.servers')?.source ?? '',
+  );
+  const { user, pass } = ofUrl.user === undefined ? ofServers : ofUrl;
   const transport = transportOf(url, servers);
   const directory = resolve(read('directory', 'ranktrace-out'));
 

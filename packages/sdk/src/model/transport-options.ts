@@ -43,6 +43,16 @@ export function splitUrl(
   return { url: url.href, user, pass };
 }
 
+/** The same for a list, of which the first that has credentials counts: the client has one user for all servers. */
+export function splitUrls(
+  texts: readonly string[] | undefined,
+  source: string,
+): { servers: readonly string[] | undefined; user: string | undefined; pass: string | undefined } {
+  const split = texts?.map((text) => splitUrl(text, source));
+  const named = split?.find(({ user }) => user !== undefined);
+  return { servers: split?.flatMap(({ url }) => url ?? []), user: named?.user, pass: named?.pass };
+}
+
 export function transportOf(url: string | undefined, servers: readonly string[] | undefined): 'web-socket' | 'nats' | 'file' {
   if (url === undefined) return servers === undefined ? 'file' : 'nats';
   return webSocketSchemes.includes(new URL(url).protocol) ? 'web-socket' : 'nats';
