@@ -273,6 +273,8 @@ test.each<[string, object, Environment, string, RegExp]>([
     /^Bad variable RANKTRACE_URL: it must be ws:.*, got "http:\/\/…@head"$/,
   ],
   ['password in a ws URL', { url: 'ws://u:geheim@head' }, {}, 'bad_option', /^Bad option url: .*option token/],
+  ['a bare % in a password', { url: 'nats://u:100%@head' }, {}, 'bad_option', /^Bad option url: .* percent-encoded; write % as %25$/],
+  ['the same in a list', {}, { RANKTRACE_NATS_SERVERS: 'nats://a%r@b' }, 'bad_option', /^Bad variable RANKTRACE_NATS_SERVERS: .* %25$/],
   ['unknown option', { flushInterval: 5 }, {}, 'bad_option', /^Unknown option flushInterval: it must be one of run, /],
   ['unknown option beside those for the program', { x: 1 }, {}, 'bad_option', /, phaseRoles, onTraceReady, customTraceIdCallback, tf$/],
   ['a number for a group', { nats: 5 }, {}, 'bad_option', /^Bad option nats: it must be an object with any of servers, user, .*, got 5$/],

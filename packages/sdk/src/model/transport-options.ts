@@ -37,10 +37,18 @@ export function splitUrl(
       `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`,
     );
   }
-  const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  const [user, pass] = [decoded(url.username, source), decoded(url.password, source)];
   url.username = '';
   url.password = '';
   return { url: url.href, user, pass };
+}
+
+function decoded(text: string, source: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw new SdkError('bad_option', `Bad ${source}: the user and password in a URL must be percent-encoded; write % as %25`, { cause });
+  }
 }
 
 /** The same for a list, of which the first that has credentials counts: the client has one user for all servers. */
