@@ -36,12 +36,12 @@ class Rig {
   readonly batches: Batch[] = [];
   readonly collector: Collector;
 
-  constructor(flightRecorderSteps = 4) {
+  constructor(flightRecorderSteps = 4, flushIntervalMs = 200) {
     this.collector = new Collector({
       session,
       identity: { run: 'test', rank: 0, worldSize: 1, host: 'h', pid: 1 },
       shipper: keepingShipper(this.batches),
-      flushIntervalMs: 200,
+      flushIntervalMs,
       flightRecorderSteps,
       flightRecorderBytes: 1024 * 1024,
       mainThread: 0,
@@ -664,6 +664,29 @@ test('a batch that cannot be encoded is lost, and a batch in its stead counts it
   expect(rig.last.header).toMatchObject({ last: true, dropped: { events: 4, batches: 2 } });
   const { totals } = merged(rig.batches);
   expect(totals).toMatchObject({ ended: true, recorded: { instant: 0 }, counts: { instant: 0 } });
+});
+
+test('a rank is heard, with its place, each second, however long its events wait for their batch', () => {
+  const rig = new Rig(4, 60_000);
+  const { recorder } = rig.thread(0, 1024);
+  recorder.beginStep();
+  const beats: number[] = [];
+  for (let ms = 0; ms < 60_000; ms += 100) {
+    const before = rig.batches.length;
+    recorder.record('work', undefined, () => rig.tick(100));
+    recorder.step();
+    if (rig.batches.length > before) beats.push(rig.last.tables.spans.length);
+  }
+  expect(beats.length).toBeGreaterThanOrEqual(59);
+  expect(beats.slice(1)).toEqual(Array.from({ length: beats.length - 1 }, () => 0));
+  const [first, second] = rig.batches;
+  expect(second?.header).toMatchObject({ sequence: 1, watermark: first?.header.watermark });
+  expect(second?.strings).toContain(runningKey);
+  recorder.close();
+  rig.collector.flush(true);
+  const { lines, totals } = merged(rig.batches);
+  expect(lines.filter((line) => line.startsWith('whole') || line.startsWith('close'))).toHaveLength(600);
+  expect(totals).toMatchObject({ late: 0, missing: 0, counts: { step: 600 }, recorded: { step: 600 } });
 });
 
 test('what a step took to record counts in the step that it began', () => {

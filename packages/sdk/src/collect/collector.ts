@@ -5,6 +5,7 @@
 //
 // While detail is sent (no schedule, or its active steps), both are one builder, and the flight recorder keeps a copy.
 //
+// One file, because a batch's number, watermark and losses must agree whoever cuts it: the clock, a full builder, a request or the end.
 // Invariants: sequence numbers have no gaps, except that a dropped batch leaves one, which reveals the loss; the watermark never goes back.
 
 import { hostname } from 'node:os';
@@ -105,6 +106,7 @@ export class Collector {
   #sequence = 0;
   #watermark = 0;
   #flushedMs = Number.NEGATIVE_INFINITY;
+  #sentMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
@@ -126,6 +128,7 @@ export class Collector {
     const waited = nowMs - this.#flushedMs;
     const due = waited >= (this.#isEmpty ? recordingLimits.heartbeatIntervalMs : this.#parts.flushIntervalMs);
     if (due) this.#cut(drained, false);
+    else if (nowMs - this.#sentMs >= recordingLimits.heartbeatIntervalMs) this.#beat();
     if (this.#requests.open.length > 0 && this.#answerRequests(false)) this.flush();
   }
 
@@ -211,7 +214,7 @@ export class Collector {
 
   /** Adds a fact to the rank's metadata. */
   addFact(key: string, value: string): void {
-    this.#summary.append('metadata', { key: this.#summary.string(key), value: this.#summary.string(value) });
+    addFact(this.#summary, key, value);
   }
 
   /**
@@ -411,7 +414,7 @@ export class Collector {
       this.#addRecorded();
       this.#deviceSteps.hold(this.#runningStep.number - 1);
       this.#addDeviceSteps();
-    } else this.#addPlace();
+    } else this.#addPlace(this.#summary);
     const { reachesBack, recorded, serial } = this.#summary;
     const body = this.#encoded(this.#summary);
     const since = Math.min(promised, reachesBack);
@@ -447,7 +450,16 @@ export class Collector {
       dropped: { ...lost, batches: lost.batches + shipper.droppedBatches },
     };
     addCounts(this.#recorded, recorded);
+    this.#sentMs = this.#now() / 1e6;
     this.#try(() => shipper.ship(encodeBatchOf(header, body), batchId(header), last));
+  }
+
+  /** Where `flushIntervalMs` is long: a batch with nothing but the thread's place. The one under construction goes on, so the watermark stays. */
+  #beat(): void {
+    const builder = new BatchBuilder(this.#serials);
+    this.#addPlace(builder);
+    const body = this.#encoded(builder);
+    if (body !== undefined) this.#send(body, noneRecorded(), undefined, false);
   }
 
   #encoded(builder: BatchBuilder): EncodedBody | undefined {
@@ -498,12 +510,12 @@ export class Collector {
     if (this.#deviceSteps.isKnown) this.addFact(deviceStepsKey, this.#deviceSteps.text);
   }
 
-  #addPlace(): void {
+  #addPlace(builder: BatchBuilder): void {
     const drain = this.#threads.main;
     const place = drain?.running;
     if (drain === undefined || place === undefined) return;
     const text = this.#place.next(place, drain.entered, this.#now() / 1e6);
-    if (text !== undefined) this.addFact(runningKey, text);
+    if (text !== undefined) addFact(builder, runningKey, text);
   }
 
   /** Losses before the shipper. */
@@ -516,4 +528,8 @@ export class Collector {
   #now(): number {
     return Number(this.#parts.monotonicNs() - this.#parts.session.epochNs);
   }
+}
+
+function addFact(builder: BatchBuilder, key: string, value: string): void {
+  builder.append('metadata', { key: builder.string(key), value: builder.string(value) });
 }

@@ -46,7 +46,7 @@ export interface ProfileOptions {
   readonly url?: string | undefined;
   /** Output directory when there is no `url`. Default `ranktrace-out`. */
   readonly directory?: string | undefined;
-  /** Longest time between two batches, ms. Default 200; with more than 64 ranks, `worldSize` / 64 times that, up to 1000. */
+  /** Longest time that events wait for their batch, ms; a rank sends one, with its place alone, at least each second. Default 200; with more than 64 ranks, `worldSize` / 64 times that, up to 1000. */
   readonly flushIntervalMs?: number | undefined;
   /** Shared memory between a training thread and the shipper, bytes. Default 4 MiB. */
   readonly ringBytes?: number | undefined;

@@ -74,7 +74,7 @@ export const recordingLimits = {
   deviceBusyMsMax: 4000,
   /** Reads of the rings that may fail one after another; then recording ends. */
   drainsFailedMax: 500,
-  /** A rank with nothing to send sends an empty batch this often, so that a quiet rank differs from a dead one. */
+  /** A rank that sends nothing else, however long its `flushIntervalMs`, sends an empty batch this often, so that a quiet rank differs from a dead one. */
   heartbeatIntervalMs: 1000,
   /** Interval between two readings of the wall clock that batches carry. */
   wallClockIntervalMs: 10_000,
