@@ -88,6 +88,7 @@ _QUIET_S = 60
 _NOTICE_NS = 10_000_000_000
 _RUN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WHOLE_MAX = 1 << 53  # exact in JavaScript
+_FIRST_STEP_MAX = (1 << 30) - 1  # as in the SDK: captures name later steps in 31 bits
 _OTHER_PHASES = "(other phases)"
 
 
@@ -135,7 +136,7 @@ class _Options:
         self.nats_token = self._text("nats_token")
         self.nkey = self._text("nats_nkey")
         self.inbox = self._text("nats_inbox_prefix") or f"ranktrace.v1.{self.run}.inbox.{self.rank}"
-        self.first_step = self._integer("first_step", 0, 0, _WHOLE_MAX // 2)
+        self.first_step = self._integer("first_step", 0, 0, _FIRST_STEP_MAX)
         self.phase_roles = self._roles()
         self.launch_directory = environ.get("RANKTRACE_LAUNCH_DIRECTORY")
         if self.given:

@@ -72,8 +72,8 @@ export const limits = {
   ringBytesMax: 1024 * 1024 * 1024,
   /** Largest value of the option `exitDeadlineMs`: how long the end of the process waits for the last batches. */
   exitDeadlineMsMax: 600_000,
-  /** Largest value of the option `firstStep`, so that numbers of steps stay exact. */
-  firstStepMax: 2 ** 52,
+  /** Largest value of the option `firstStep`: half of the numbers of steps that can be asked for (`capturedStepMax`) are left for those after it. */
+  firstStepMax: 1_073_741_823,
   /** Largest value of the option `flightRecorderSteps`: steps for which a rank holds detail back. */
   flightRecorderStepsMax: 100_000,
   /** Smallest value of the option `flightRecorderBytes`: memory for detail that a rank holds back. */

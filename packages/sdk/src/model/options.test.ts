@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { limits as protocolLimits } from '@ranktrace/protocol';
 import { afterAll, expect, test } from 'vitest';
 import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
+import { limits } from './limits.ts';
 import { optionVariables, type ProfileOptions, resolveOptions } from './options.ts';
 import { supportedActivities } from './schedule.ts';
 
@@ -275,6 +277,13 @@ test.each<[string, object, Environment, string, RegExp]>([
   ['password in a ws URL', { url: 'ws://u:geheim@head' }, {}, 'bad_option', /^Bad option url: .*option token/],
   ['a bare % in a password', { url: 'nats://u:100%@head' }, {}, 'bad_option', /^Bad option url: .* percent-encoded; write % as %25$/],
   ['the same in a list', {}, { RANKTRACE_NATS_SERVERS: 'nats://a%r@b' }, 'bad_option', /^Bad variable RANKTRACE_NATS_SERVERS: .* %25$/],
+  [
+    'a first step behind which no step can be asked for',
+    { firstStep: 2 ** 31 },
+    {},
+    'bad_option',
+    /^Bad option firstStep: it must be an integer from 0 to 1073741823, got 2147483648$/,
+  ],
   ['unknown option', { flushInterval: 5 }, {}, 'bad_option', /^Unknown option flushInterval: it must be one of run, /],
   ['unknown option beside those for the program', { x: 1 }, {}, 'bad_option', /, phaseRoles, onTraceReady, customTraceIdCallback, tf$/],
   ['a number for a group', { nats: 5 }, {}, 'bad_option', /^Bad option nats: it must be an object with any of servers, user, .*, got 5$/],
@@ -302,6 +311,10 @@ test.each<[string, object, Environment, string, RegExp]>([
     /^Bad variable RANKTRACE_NATS_CREDS: .*"\/nowhere\/x\.creds" \(ENOENT\)$/,
   ],
 ])('an error names what was wrong: %s', (_name, options, environment, code, message) => refuse(options, environment, code, message));
+
+test('steps behind the largest first step can be asked for by number', () => {
+  expect(2 * limits.firstStepMax).toBeLessThanOrEqual(protocolLimits.capturedStepMax);
+});
 
 test('no error shows a secret', () => {
   const bad: [object, Environment][] = [
