@@ -689,6 +689,18 @@ test('a rank is heard, with its place, each second, however long its events wait
   expect(totals).toMatchObject({ late: 0, missing: 0, counts: { step: 600 }, recorded: { step: 600 } });
 });
 
+test.each([-1, -2, 0.5, Number.NaN])('a peer that is no rank, %d, is lost and counted, and the group enters nothing', (peer) => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  recorder.beginStep();
+  recorder.collective({ op: 'recv', group: 'pp', peer, bytes: 64 }, () => rig.tick(1000));
+  // What groups entered is reported once the rank stays where it is.
+  for (let second = 0; second < 4; second++) rig.tick(1000);
+  expect(rig.last.header.dropped).toMatchObject({ arguments: 1, events: 0 });
+  const entered = rig.batches.flatMap(({ strings }) => strings.flatMap((text) => readRunning(text)?.entered ?? []));
+  expect(entered).toEqual([]);
+});
+
 test('what a step took to record counts in the step that it began', () => {
   const rig = new Rig();
   const { recorder } = rig.thread(0);

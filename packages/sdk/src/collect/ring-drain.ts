@@ -329,9 +329,11 @@ export class RingDrain {
     if (kind === recordKind.collectiveBegin) {
       sequence = this.#count(reader.first);
       bytes = this.#count(reader.second);
-      peer = this.#count(reader.a, 1 + limits.rankMax);
+      const given = reader.a;
+      peer = this.#count(given, 1 + limits.rankMax);
       reader.next();
-      if (peer === 0) this.#enter(this.#names[extra] ?? '', sequence);
+      // One whose peer is lost is no collective of the group.
+      if (given === 0) this.#enter(this.#names[extra] ?? '', sequence);
     } else if (kind !== recordKind.spanBegin) {
       ids = reader.takeBytes(32);
     }

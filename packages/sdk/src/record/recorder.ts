@@ -592,7 +592,7 @@ export class Recorder {
     if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
     const groupId = counted ? this.#names.id(group) : -1;
     const opId = groupId < 0 ? -1 : this.#names.id(op);
-    const numbers = new Float64Array([numberOf(sequence), numberOf(bytes), peer === undefined ? 0 : 1 + numberOf(peer), 0]);
+    const numbers = new Float64Array([numberOf(sequence), numberOf(bytes), peer === undefined ? 0 : peerWord(peer), 0]);
     return { group: groupId, op: opId, numbers: new Uint8Array(numbers.buffer) };
   }
 
@@ -893,6 +893,9 @@ export class Recorder {
 
 /** NaN for any value that is not a number: storing a BigInt would throw. */
 const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
+
+/** 1 + peer; for -1, which would be none, what the drain counts as lost, as it does other values that are no rank. */
+const peerWord = (peer: unknown) => (peer === -1 ? Number.NaN : 1 + numberOf(peer));
 
 /** Other objects with a `then` (a query builder, a lazy job) stay what they are: the program may call their methods, and has not started them yet. */
 const isPromise = (value: unknown): value is Promise<unknown> => typeof value === 'object' && value !== null && types.isPromise(value);
