@@ -316,6 +316,22 @@ test('steps behind the largest first step can be asked for by number', () => {
   expect(2 * limits.firstStepMax).toBeLessThanOrEqual(protocolLimits.capturedStepMax);
 });
 
+test.each([
+  ['.01', 0.01],
+  ['1e-2', 0.01],
+  ['1.', 1],
+  ['2.5E-1', 0.25],
+])('a number may be written as in code: %s', (text, overheadBudget) => check({}, { RANKTRACE_OVERHEAD_BUDGET: text }, { overheadBudget }));
+
+test.each(['.', 'e1', '0x1', '1e', '1e-', '-0.1', '1 2', 'Infinity', '1e999'])('%s is no number from 0 to 1', (text) =>
+  refuse(
+    {},
+    { RANKTRACE_OVERHEAD_BUDGET: text },
+    'bad_option',
+    /^Bad variable RANKTRACE_OVERHEAD_BUDGET: it must be a number from 0 to 1, /,
+  ),
+);
+
 test('no error shows a secret', () => {
   const bad: [object, Environment][] = [
     [{ token: 'geheim\n' }, {}],

@@ -214,7 +214,7 @@ const number = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
       z.number(),
       z
         .string()
-        .regex(/^\s*\d+(\.\d+)?\s*$/)
+        .regex(/^\s*(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i)
         .transform(Number),
     ])
     .pipe(z.number().min(from).max(to)),

@@ -32,7 +32,7 @@ export interface ProfileCallbacks {
 export interface Profile extends AsyncDisposable, Disposable {
   /**
    * Starts recording. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported`, `threads_refused` or
-   * `worker_missing`, `already_running` when this process has another profile running, `already_stopped` when this one ran before.
+   * `worker_missing`, `already_running` when another profile records this thread (of the main thread only its own), `already_stopped` when this one ran before.
    *
    * @example const prof = profile({ run: 'night-42' }).start(); // later, in `finally`: await prof.stop()
    */
