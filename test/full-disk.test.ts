@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, type TestContext, test } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { startCommand } from './setup/ranktrace-command.ts';
+import { repository, startCommand, startProgram } from './setup/ranktrace-command.ts';
 import { mountSmallDisk, type SmallDisk } from './setup/small-disk.ts';
 import { readRun } from './setup/trace-events.ts';
 
@@ -75,4 +75,39 @@ test.for([
   expect(finding('without saying goodbye')).toBeUndefined();
   expect(output).toMatch(/the disk of the spool is full \(ENOSPC, "/);
   expect(output).not.toContain('spoolBytesMax');
+});
+
+test('a Python rank whose disk is full at its first write is recorded from where the disk has room again', async (context) => {
+  using disk = smallDisk(context, 64);
+  const program = `import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import ranktrace
+full = os.path.join(sys.argv[2], "full")
+with open(full, "wb", 0) as file:
+    try:
+        while True:
+            file.write(b"x" * 4096)
+    except OSError:
+        pass
+with ranktrace.profile(run="run", directory=sys.argv[2] + "/out", flush_interval_ms=50, sample_interval_ms=0) as prof:
+    time.sleep(0.5)
+    prof.step()
+    while prof._sender._rows.dropped_batches == 0:
+        time.sleep(0.05)
+    os.unlink(full)
+    for _ in range(3):
+        time.sleep(0.1)
+        prof.step()
+`;
+  const line = ['-I', '-c', program, join(repository, 'clients/python'), disk.directory];
+  const { code, stderr } = await startProgram(process.env.PYTHON_BIN ?? 'python3', line, {
+    cwd: repository,
+    env: process.env,
+    ownGroup: false,
+  }).ended;
+  expect(code, stderr).toBe(0);
+  const { events, findings } = await readRun(join(disk.directory, 'out/run'), 'run');
+  const steps = events.filter(({ kind }) => kind === 'step').map(({ step }) => step);
+  expect(steps.slice(-3)).toEqual([1, 2, 3]);
+  expect(findings).toContainEqual(expect.stringMatching(/^rank 0: \d+ batch/));
 });

@@ -25,6 +25,7 @@ import atexit
 import base64
 import binascii
 import collections
+import errno
 import functools
 import hashlib
 import inspect
@@ -1817,12 +1818,21 @@ class _Spool:
         return os.path.join(self.directory, f"{segment:06d}.seg")
 
     def _create(self):
-        self._number += 1
         os.makedirs(self.directory, 0o777 if self._keep else 0o700, exist_ok=True)
-        self._file = os.open(self._path(self._number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        path = self._path(self._number + 1)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            if os.write(file, _MAGIC) != len(_MAGIC):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            # Frames behind a part of the magic could not be read back, not even once the disk has room again.
+            os.close(file)
+            os.unlink(path)
+            raise
+        self._number += 1
+        self._file = file
         self._sizes[self._number] = len(_MAGIC)
         self.bytes += len(_MAGIC)
-        os.write(self._file, _MAGIC)
 
     def _roll(self):
         os.close(self._file)
@@ -1830,8 +1840,6 @@ class _Spool:
 
 
 def _code(error):
-    import errno
-
     return errno.errorcode.get(error.errno, "error") if error.errno else "error"
 
 
