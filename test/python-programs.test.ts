@@ -101,6 +101,13 @@ for _ in range(3):
   },
 );
 
+test('steps that the program counts itself begin with RANKTRACE_FIRST_STEP', async () => {
+  const { folder, run } = programOf('import ranktrace\nfor _ in range(3):\n    ranktrace.step()\n');
+  expect(run(recorded, { RANKTRACE_RUN: 'later', RANKTRACE_FIRST_STEP: '500' })).toMatchObject({ status: 0, stderr: '' });
+  const { events } = await readRun(join(folder, 'ranktrace-out/later'), 'later');
+  expect(events.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([500, 501, 502]);
+});
+
 test('a decorated coroutine function is recorded until its end, also where several run at a time', async () => {
   const { folder, run } = programOf(`import asyncio, inspect, ranktrace
 @ranktrace.record_function("load")

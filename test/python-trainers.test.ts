@@ -151,16 +151,17 @@ async function numbersOf(name: string): Promise<number[]> {
 const from = (first: number, count: number): number[] => Array.from({ length: count }, (_, index) => first + index);
 
 test.for([
-  ['AdamW', undefined, 20],
+  ['AdamW', undefined, 20, {}],
   // It counts no steps.
-  ['SGD', undefined, 0],
-  ['SGD', '20', 20],
+  ['SGD', undefined, 0, {}],
+  ['SGD', '20', 20, {}],
+  ['SGD', '20', 20, { LOADER: '1' }],
 ] as const)(
-  'a program that goes on from a checkpoint goes on with its steps: %s, RANKTRACE_FIRST_STEP %s',
-  async ([optimizer, first, wanted], context) => {
+  'a program that goes on from a checkpoint goes on with its steps: %s, RANKTRACE_FIRST_STEP %s, from step %i, %j',
+  async ([optimizer, first, wanted, loader], context) => {
     const python = pythonWith(context, 'torch');
-    const name = `resumed-${optimizer}-${first ?? 'none'}`;
-    const environment = { STEPS: '20', OPTIMIZER: optimizer, CHECKPOINT: join(directory, `${name}.pt`) };
+    const name = `resumed-${optimizer}-${first ?? 'none'}-${Object.keys(loader).length}`;
+    const environment = { ...loader, STEPS: '20', OPTIMIZER: optimizer, CHECKPOINT: join(directory, `${name}.pt`) };
     run(python, ['-m', 'ranktrace', program('resumed_rank.py')], `${name}-0`, environment);
     expect(await numbersOf(`${name}-0`)).toEqual(from(0, 20));
     const given: Record<string, string> = first === undefined ? {} : { RANKTRACE_FIRST_STEP: first };

@@ -583,7 +583,7 @@ class Profile:
         end = _now()
         if _running is not self:
             return
-        last, start = self._step or (0, self._epoch)
+        last, start = self._step or (self._first_step, self._epoch)
         number = last if number is None else self._number_of(number, last)
         self._step = (number + 1, end)
         one = _Step()
@@ -3250,7 +3250,7 @@ def _hook_data_loaders():
 
 def _add_first_batch(profile, start, end, workers):
     """The first step of a recording that begins after its batch was read."""
-    profile._step = (0, start)
+    profile._step = (profile._first_step, start)
     _add_loader_workers(profile, workers)
     _add_phase(profile, _thread_of(profile), "data", start, end)
 

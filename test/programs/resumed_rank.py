@@ -1,4 +1,4 @@
-"""Trains STEPS batches with OPTIMIZER (a class of torch.optim), goes on from CHECKPOINT if there is one, and leaves one."""
+"""Trains STEPS batches with OPTIMIZER (a class of torch.optim), goes on from CHECKPOINT if there is one, and leaves one. LOADER: its batches come from a DataLoader."""
 
 import os
 
@@ -9,8 +9,9 @@ layer = torch.nn.Linear(16, 1)
 optimizer = getattr(torch.optim, os.environ["OPTIMIZER"])(layer.parameters(), lr=0.01)
 if os.path.exists(checkpoint):
     optimizer.load_state_dict(torch.load(checkpoint))
-for _ in range(steps):
+batches = torch.randn(steps, 8, 16)
+for batch in torch.utils.data.DataLoader(batches, batch_size=None) if "LOADER" in os.environ else batches:
     optimizer.zero_grad()
-    layer(torch.randn(8, 16)).square().mean().backward()
+    layer(batch).square().mean().backward()
     optimizer.step()
 torch.save(optimizer.state_dict(), checkpoint)
