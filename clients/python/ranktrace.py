@@ -1914,6 +1914,14 @@ class _Down(Exception):
     """The connection cannot be made or is gone; the text is the reason."""
 
 
+def _readable(timeout, *files):
+    """Those of these file descriptors that can be read within `timeout` s. `select.select` would refuse numbers from 1024 on."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return [file for file, _ in poll.poll(1000 * max(0.0, timeout))]
+
+
 class _Wire:
     """A connection of bytes, read with a timeout by the one thread that sends."""
 
@@ -1951,8 +1959,7 @@ class _Wire:
         try:
             waits = not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending())
             if waits:
-                ready, _, _ = select.select([self._socket, self._wake], [], [], max(0.0, timeout))
-                if self._socket not in ready:
+                if self._socket.fileno() not in _readable(timeout, self._socket.fileno(), self._wake):
                     return False
             data = self._socket.recv(65536)
         except socket.timeout:
@@ -2432,7 +2439,7 @@ class _Files:
         pass
 
     def poll(self, timeout):
-        select.select([self._wake], [], [], max(0.0, timeout))
+        _readable(timeout, self._wake)
         return []
 
     def close(self):
@@ -2672,7 +2679,7 @@ class _Sender(threading.Thread):
             until = min(until, self._ended_by[1] + _STUCK_NS)
         timeout = max(0.0, (until - now) / 1e9)
         if not self._is_up:
-            select.select([self._wake_read], [], [], timeout)
+            _readable(timeout, self._wake_read)
         else:
             for at, message in self._wire.poll(timeout):
                 self._receive(at, message)
