@@ -23,7 +23,12 @@ function programOf(source: string): { readonly folder: string; readonly run: Run
   writeFileSync(join(folder, 'train.py'), source);
   const run: Run = (args, environment = {}) => {
     const env = { ...process.env, PYTHONPATH: join(repository, 'clients/python'), ...environment };
-    const { status, stdout, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', args, { cwd: folder, env, encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', args, {
+      cwd: folder,
+      env,
+      encoding: 'utf8',
+      timeout: 120_000,
+    });
     return { status, stdout, stderr };
   };
   return { folder, run };
@@ -58,6 +63,7 @@ test.each([
   [{ RANKTRACE_TOKEN: 'a\r\nX-Injected: 1' }, 'Bad variable RANKTRACE_TOKEN: it must be printable ASCII text'],
   [{ RANKTRACE_PHASE_ROLES: 'zz' }, /^Bad variable RANKTRACE_PHASE_ROLES: it must be names of phases with one of work, /],
   [{ RANKTRACE_URL: 'http://head' }, /^Bad variable RANKTRACE_URL: it must be ws:/],
+  [{ RANKTRACE_URL: 'ws://head:99999' }, /^Bad variable RANKTRACE_URL: its port must be an integer from 1 to 65535$/],
 ] as const)('a wrong variable is one line, and the program trains unrecorded: %j', (environment, why) => {
   const { run } = programOf('import sys\nprint("trains")\nsys.exit(5)');
   const { status, stdout, stderr } = run(recorded, environment);
@@ -71,6 +77,10 @@ test.each([
   [`phase_roles={"x": "idle"}`, /^Bad option phase_roles: it must be names of phases with one of work, /],
   [`phase_roles=["x"]`, /^Bad option phase_roles: it must be names of phases with one of work, /],
   [`token="a\\r\\nX-Injected: 1"`, 'Bad option token: it must be printable ASCII text'],
+  ['url="ws://head:abc"', 'Bad option url: its port must be an integer from 1 to 65535'],
+  ['url="ws://head:0"', 'Bad option url: its port must be an integer from 1 to 65535'],
+  ['url="ws://[::1"', 'Bad option url: it must be ws://HOST:PORT'],
+  ['nats_servers="nats://a:4222,nats://me:secret@b:70000"', 'Bad option nats_servers: its port must be an integer from 1 to 65535'],
   ['directory=5', "Bad option directory: it must be a path, got '5'"],
   [`phase_roles="a=data, b=wait"`, '{"a": "data", "b": "wait"}'],
   ['directory=pathlib.Path("out")', '{}'],
@@ -100,6 +110,20 @@ for _ in range(3):
     expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(3);
   },
 );
+
+test('a window of PyTorch’s profiler stays where it is if the thread that sends has ended', () => {
+  const { run } = programOf(`import io, json, os, sys, ranktrace
+os.mkdir("window")
+with open("window/window.json", "w") as file:
+    json.dump({"traceEvents": [{"ph": "X", "name": "op", "ts": number, "dur": 1, "pid": 1, "tid": 1} for number in range(20)]}, file)
+ranktrace._EVENTS_MAX = 10
+ranktrace._Sender.run = lambda self: None
+sys.stdin = io.StringIO(json.dumps({"run": "window", "directory": "out", "beside": os.getpid()}))
+print(ranktrace._ship_window("window/window.json"), os.listdir("window"))
+`);
+  const stderr = 'ranktrace: a window of PyTorch\'s profiler cannot be shipped, and stays in "window/window.json"\n';
+  expect(run(['train.py'])).toEqual({ status: 0, stdout: "1 ['window.json']\n", stderr });
+});
 
 test('steps that the program counts itself begin with RANKTRACE_FIRST_STEP', async () => {
   const { folder, run } = programOf('import ranktrace\nfor _ in range(3):\n    ranktrace.step()\n');

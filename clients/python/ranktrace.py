@@ -157,10 +157,19 @@ class _Options:
         self.servers = []
         source = self._source("url" if url else "nats_servers")
         for one in urls:
-            parts = urllib.parse.urlsplit(one)
             wanted = ("ws", "wss", "nats", "tls") if url else ("nats", "tls")
-            if parts.scheme not in wanted or not parts.hostname:
+            try:
+                parts = urllib.parse.urlsplit(one)
+            except ValueError:
+                parts = None
+            if parts is None or parts.scheme not in wanted or not parts.hostname:
                 raise ValueError(f"Bad {source}: it must be ws://HOST:PORT or wss://… (aggregator), nats://HOST:PORT or tls://… (NATS), or nothing (files)")
+            try:
+                is_port = parts.port != 0
+            except ValueError:
+                is_port = False
+            if not is_port:
+                raise ValueError(f"Bad {source}: its port must be an integer from 1 to 65535")
             if parts.username is not None:
                 if parts.scheme in ("ws", "wss"):
                     raise ValueError(f"Bad {source}: a ws:// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN")
@@ -3733,11 +3742,15 @@ def _ship_window(path):
         recording.start(begins_step=False, epoch=spans[0].start, beside=beside)
         recording._threads = {track.number: track for track in tracks}
         recording.add_metadata("ranktrace.left_out", json.dumps(left_out))
+        sender = recording._sender
         for span in spans:
-            while len(recording._events) >= _EVENTS_MAX // 2:
+            while len(recording._events) >= _EVENTS_MAX // 2 and sender and sender.is_alive():
                 time.sleep(0.01)
             recording._events.append(span)
         recording.stop()
+        if recording._events:
+            _notice(f'a window of PyTorch\'s profiler cannot be shipped, and stays in "{path}"')
+            return 1
     os.remove(path)
     os.rmdir(os.path.dirname(path))
     return 0
