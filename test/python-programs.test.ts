@@ -111,6 +111,25 @@ for _ in range(3):
   },
 );
 
+test('a module is noticed when it is loaded, also one that was looked for before, or that a finder of an editable installation finds', () => {
+  const { folder, run } = programOf(`import importlib.util, sys, ranktrace
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.util.spec_from_file_location(name, "edited.txt.py") if name == "edited" else None
+sys.meta_path.append(Editable)
+for name in ("edited", "edited", "beside"):
+    ranktrace._after_import(name, lambda module: print("loaded", module.__name__, module.value))
+print(importlib.util.find_spec("beside") is not None, importlib.util.find_spec("absent"))
+import edited, beside
+print(any(isinstance(one, ranktrace._AfterImport) for one in sys.meta_path))
+`);
+  writeFileSync(join(folder, 'edited.txt.py'), 'value = 1');
+  writeFileSync(join(folder, 'beside.py'), 'value = 2');
+  const stdout = 'True None\nloaded edited 1\nloaded edited 1\nloaded beside 2\nFalse\n';
+  expect(run(['train.py'])).toEqual({ status: 0, stdout, stderr: '' });
+});
+
 test('a window of PyTorch’s profiler stays where it is if the thread that sends has ended', () => {
   const { run } = programOf(`import io, json, os, sys, ranktrace
 os.mkdir("window")

@@ -3917,24 +3917,39 @@ class _AfterImport:
 
     def __init__(self, name, then):
         self._name, self._then = name, then
+        self._asking = set()  # threads that ask the other finders, which may ask this one
 
     def find_spec(self, name, path=None, target=None):
-        if name != self._name:
+        thread = threading.get_ident()
+        if name != self._name or thread in self._asking:
             return None
-        import importlib.machinery
-
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
+        self._asking.add(thread)
+        try:
+            spec = self._found_by_others(name, path, target)
+        finally:
+            self._asking.remove(thread)
+        load = getattr(spec.loader, "exec_module", None) if spec is not None else None
+        if load is None:
             return spec
-        sys.meta_path.remove(self)
-        load = spec.loader.exec_module
 
         def exec_module(module):
             load(module)
-            self._then(module)
+            # Not before: a program may look for a module that it does not load.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._then(module)
 
         spec.loader.exec_module = exec_module
         return spec
+
+    def _found_by_others(self, name, path, target):
+        """An editable installation has a finder of its own, mostly behind that of `sys.path`."""
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                return spec
+        return None
 
 
 _USAGE = """usage: python -m ranktrace [--run NAME] [--url URL] [-m MODULE | FILE] [ARGUMENT …]
