@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { makeIssuer } from '../packages/aggregator/src/testing/certificates.ts';
 import { repository } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
 
@@ -128,6 +129,56 @@ print(any(isinstance(one, ranktrace._AfterImport) for one in sys.meta_path))
   writeFileSync(join(folder, 'beside.py'), 'value = 2');
   const stdout = 'True None\nloaded edited 1\nloaded edited 1\nloaded beside 2\nFalse\n';
   expect(run(['train.py'])).toEqual({ status: 0, stdout, stderr: '' });
+});
+
+test('a TLS connection that fails says why: the certificate, its host, a file, or that there is no TLS', () => {
+  const { folder, run } = programOf(`import os, socket, ssl, sys, threading, ranktrace
+def serve(address, secure):
+    server = socket.create_server((address, 0))
+    def answer():
+        while True:
+            peer, _ = server.accept()
+            try:
+                if secure:
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                    context.load_cert_chain("server.pem", "server.key")
+                    context.wrap_socket(peer, server_side=True).close()
+                else:
+                    peer.recv(100)
+                    peer.sendall(b"HTTP/1.1 400 Bad Request\\r\\n\\r\\n")
+                    peer.close()
+            except OSError:
+                pass
+    threading.Thread(target=answer, daemon=True).start()
+    return f"wss://{address}:{server.getsockname()[1]}"
+def connect(url, **options):
+    try:
+        ranktrace._WebSocket(ranktrace.profile(url=url, **options)._options, os.pipe()[0]).connect()
+    except ranktrace._Down as error:
+        print(error)
+plain, own, other = serve("127.0.0.1", False), serve("127.0.0.1", True), serve("127.0.0.2", True)
+connect(plain)
+connect(own)
+connect(other, nats_tls_ca="ca.pem")
+connect(own, nats_tls_ca="nowhere.pem")
+connect(own, nats_tls_ca="ca.pem", nats_tls_cert="server.pem", nats_tls_key="train.py")
+connect(own, nats_tls_ca="ca.pem")
+`);
+  makeIssuer(folder).certificate('server');
+  const { status, stdout, stderr } = run(['train.py']);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout.trimEnd().split('\n')).toEqual([
+    expect.stringMatching(/^the server does not speak TLS \(\w+\)$/),
+    expect.stringMatching(
+      /^the certificate is not trusted \(unable to get .*\): set SSL_CERT_FILE or RANKTRACE_NATS_TLS_CA to the file of its issuer$/,
+    ),
+    expect.stringMatching(
+      /^the certificate is one of another host \(IP address mismatch, .*\): name a host of the certificate in the URL$/,
+    ),
+    expect.stringMatching(/^TLS file ".*nowhere.pem" cannot be used: No such file or directory$/),
+    expect.stringMatching(/^TLS file ".*server.pem, .*train.py" cannot be used: /),
+    expect.stringMatching(/^connection /),
+  ]);
 });
 
 test('a window of PyTorch’s profiler stays where it is if the thread that sends has ended', () => {

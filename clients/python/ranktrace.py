@@ -1946,16 +1946,15 @@ class _Wire:
             self._socket = raw
             if is_secure:
                 self._secure(parts, options)
-        except ssl.SSLError as error:
-            raise _Down(f"the certificate is not trusted ({error.reason or error}): set SSL_CERT_FILE or RANKTRACE_NATS_TLS_CA to the file of its issuer") from error
         except OSError as error:
             raise _Down("connection refused" if isinstance(error, ConnectionRefusedError) else _reason(error)) from error
 
     def _secure(self, parts, options):
-        context = ssl.create_default_context(cafile=options.ca)
-        if options.cert:
-            context.load_cert_chain(options.cert, options.key)
-        self._socket = context.wrap_socket(self._socket, server_hostname=parts.hostname)
+        context = _tls_context(options)
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=parts.hostname)
+        except ssl.SSLError as error:
+            raise _Down(_tls_reason(error)) from error
 
     def _write(self, data):
         try:
@@ -1993,6 +1992,34 @@ class _Wire:
             except OSError:
                 pass
             self._socket = None
+
+
+def _tls_context(options):
+    """OpenSSL names no file in its errors."""
+    file = options.ca
+    try:
+        context = ssl.create_default_context(cafile=options.ca)
+        if options.cert:
+            file = options.cert if options.key is None else f"{options.cert}, {options.key}"
+            context.load_cert_chain(options.cert, options.key)
+        return context
+    except OSError as error:
+        raise _Down(f'TLS file "{file}" cannot be used: {getattr(error, "reason", None) or error.strerror or _reason(error)}') from error
+
+
+_WRONG_HOST = (62, 64)  # of OpenSSL's X509_V_ERR_…: HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
+
+
+def _tls_reason(error):
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = _text(error.verify_message).rstrip(".")
+        if error.verify_code in _WRONG_HOST:
+            return f"the certificate is one of another host ({why}): name a host of the certificate in the URL"
+        return f"the certificate is not trusted ({why}): set SSL_CERT_FILE or RANKTRACE_NATS_TLS_CA to the file of its issuer"
+    # An alert is an answer of a server that speaks TLS, such as one that wants a certificate of the client.
+    if "ALERT" in (error.reason or ""):
+        return f"the server refuses the TLS connection ({error.reason})"
+    return f"the server does not speak TLS ({error.reason or error})"
 
 
 class _WebSocket(_Wire):
@@ -2158,8 +2185,8 @@ class _Nats(_Wire):
         if parts.scheme == "tls" or options.ca or self._info.get("tls_required"):
             try:
                 self._secure(parts, options)
-            except (ssl.SSLError, OSError) as error:
-                raise _Down(f"the TLS certificate of the NATS server is not trusted ({error}); check variable RANKTRACE_NATS_TLS_CA") from error
+            except OSError as error:
+                raise _Down(_reason(error)) from error
         self._write(b"CONNECT " + json.dumps(self._greeting()).encode() + b"\r\nPING\r\n")
         while True:
             self._read_until(lambda: b"\r\n" in self._buffer, deadline)
