@@ -36,3 +36,38 @@ test('a rank that passes odd values raises nothing and loses nothing but these',
   expect(events.filter(({ name }) => name === 'forward')).toHaveLength(3);
   expect(events.filter(({ name }) => name === '(Raises)').length).toBeGreaterThan(3);
 });
+
+test('what finds no room in a full queue, or beyond the most facts, is counted: a span of any kind, and a fact', () => {
+  const program = `import sys, time
+sys.path.insert(0, sys.argv[1])
+import ranktrace as r
+r._EVENTS_MAX = 5
+prof = r.profile(run="full", directory=sys.argv[2], flush_interval_ms=60000, sample_interval_ms=0).start()
+prof._sender._rows.drain = lambda: False
+time.sleep(0.5)  # the first flush may have begun before
+for _ in range(5):
+    with r.record_function("taken"):
+        pass
+def lost(add):
+    before = prof._dropped_events
+    add()
+    return prof._dropped_events - before
+def own():
+    with r.record_function("own"):
+        pass
+def forward():
+    r._set_mark(r._now(), is_forward=True)
+    r._add_since_mark(prof, "forward")
+def unwaited():
+    r._pending[1] = (None, prof, prof._collective("all_reduce", "world", 0, None))
+    r._pending[1][2].thread = r._thread_of(prof)
+    r._drop_pending(1)
+print([lost(add) for add in (own, forward, unwaited, lambda: r._add_wait(prof, 0, 1), lambda: r._add_collective(prof, "all_reduce", "DDP", 1))])
+r._ROWS_MAX = 0
+print(lost(lambda: prof.add_metadata("one", "more")))
+del prof._sender._rows.drain
+prof.stop()
+`;
+  const line = ['-I', '-c', program, join(repository, 'clients/python'), join(directory, 'full')];
+  expect(execFileSync(process.env.PYTHON_BIN ?? 'python3', line, { encoding: 'utf8', stdio: 'pipe' })).toBe('[1, 1, 1, 1, 1]\n1\n');
+});

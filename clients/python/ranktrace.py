@@ -601,6 +601,7 @@ class Profile:
         one.start = start
         one.end = end
         if one.thread is None:
+            self._dropped_events += 1
             return
         self._step_thread = one.thread
         events = self._events
@@ -638,6 +639,8 @@ class Profile:
         facts = self._into._facts
         if len(facts) < _ROWS_MAX:
             facts.append((_text(key), _text(value)))
+        else:
+            self._into._dropped_events += 1
 
     def context(self, batch_size=None, **facts):
         """Facts about what trains, such as `batch_size`, from which reports compute samples per second."""
@@ -3414,11 +3417,10 @@ def _add_data_parallel(profile):
 def _add_collective(profile, op, group, began):
     """One that ends now. `began`: None: it is counted, and not recorded."""
     span = profile._collective(op, group, 0, None)
-    if span is None or began is None or len(profile._events) >= _EVENTS_MAX:
+    if span is None or began is None:
         return
     span.thread, span.start, span.end = _thread_of(profile), began, _now()
-    if span.thread is not None:
-        profile._events.append(span)
+    _add_ended(profile, span)
 
 
 def _hook_device_waits():
@@ -3526,16 +3528,14 @@ def _take_pending(profile, work):
 def _drop_pending(key):
     """Nobody waited for it: the collective is the call that enqueued it."""
     _, profile, span = _pending.pop(key, (None, None, None))
-    if profile is not None and len(profile._events) < _EVENTS_MAX:
-        profile._events.append(span)
+    if profile is not None:
+        _add_ended(profile, span)
 
 
 def _add_wait(profile, began, ended):
     thread = _thread_of(profile)
-    if thread is None or len(profile._events) >= _EVENTS_MAX:
-        return
     mark = getattr(_mark, "time", None)
-    if mark is not None and not thread.stack:
+    if mark is not None and thread is not None and not thread.stack:
         # What is before and behind it is one phase, whose name comes with its end.
         if len(_mark.parts) < _PHASES_MAX:
             _mark.parts.append((mark, began))
@@ -3570,7 +3570,7 @@ def _add_since_mark(profile, name):
     thread = _thread_of(profile)
     if thread is not None:
         thread.forward = None
-    if began is None or thread is None or thread.stack or len(profile._events) >= _EVENTS_MAX:
+    if began is None or thread is not None and thread.stack:
         return
     for start, end in (*_mark.parts, (began, _now())):
         _add_phase(profile, thread, name, start, end)
@@ -3586,7 +3586,15 @@ def _begin_phase(profile, name):
 def _add_phase(profile, thread, name, start, end):
     span = _Span(name)
     span.thread, span.start, span.end = thread, start, end
-    profile._events.append(span)
+    _add_ended(profile, span)
+
+
+def _add_ended(profile, span):
+    """A span that was not open on the stack of its thread."""
+    if span.thread is not None and len(profile._events) < _EVENTS_MAX:
+        profile._events.append(span)
+    else:
+        profile._dropped_events += 1
 
 
 _COLLECTIVES = {
