@@ -38,6 +38,8 @@ test.each([
   ['c', 'SIGHUP', { code: null, signal: 'SIGHUP', said: ['ready'] }, 20, 'SIGHUP'],
   ['python', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, 'SIGTERM'],
   ['python', 'SIGINT', { code: null, signal: 'SIGINT', said: ['ready'] }, 20, 'SIGINT'],
+  // It goes on after a first Ctrl-C.
+  ['survived', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 21, 'SIGTERM'],
   ['handler-restored-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, 'SIGTERM'],
   ['stopped-c', 'SIGTERM', { code: null, signal: 'SIGTERM', said: ['ready'] }, 20, undefined],
   // And these as the program says.

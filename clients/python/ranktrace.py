@@ -550,8 +550,10 @@ class Profile:
 
     def _interrupt(self, number):
         """A signal asks the program to end. Its place is the one before that: the end itself leaves all phases."""
-        if self._interrupted is None and self._step is not None:
-            self._interrupted = (signal.Signals(number).name, self._step[0])
+        before, step = self._interrupted, self._step
+        # A program may survive one, as a notebook does: a later one in another step is another end.
+        if step is not None and (before is None or before[1] != step[0]):
+            self._interrupted = (signal.Signals(number).name, step[0])
 
     @property
     def _ended_by(self):

@@ -54,6 +54,17 @@ elif where.startswith("exits-within-"):
         sys.exit(int(code) if code.isdigit() else code)
 elif where == "c":
     stay_in_c()
+elif where == "survived":
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        wait()
+    except KeyboardInterrupt:
+        # The thread that sends reads the signal, too.
+        while prof._interrupted is None:
+            time.sleep(0.01)
+    prof.step()
+    say("ready")
+    wait()
 elif where == "python":
     say("ready")
     wait()
