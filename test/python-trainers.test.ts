@@ -2,7 +2,7 @@
 // Face.
 
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isBeside } from '@ranktrace/protocol';
@@ -90,6 +90,43 @@ test("a span of the program's own around a call of PyTorch's is its phase, once"
   expect(await stepsOf('named')).toBe(6);
   const { stdout } = await runLine(['table', join(directory, 'named')]);
   for (const phase of ['data', 'backward', 'optimizer']) expect(stdout).toMatch(new RegExp(`^${phase} +span +6 `, 'm'));
+});
+
+test('an optimizer whose step raises does not hold the phases behind it', async (context) => {
+  const python = pythonWith(context, 'torch');
+  const file = join(directory, 'raises.py');
+  writeFileSync(
+    file,
+    `import torch
+class Raises(torch.optim.SGD):
+    steps = 0
+    def step(self, closure=None):
+        Raises.steps += 1
+        if Raises.steps in (3, 9):
+            raise MemoryError()
+        return super().step(closure)
+layer = torch.nn.Linear(16, 1)
+optimizer = Raises(layer.parameters(), lr=0.01)
+batches = torch.randn(6, 8, 16)
+for loop in (torch.utils.data.DataLoader(batches, batch_size=None), batches):
+    for batch in loop:
+        optimizer.zero_grad()
+        layer(batch).square().mean().backward()
+        try:
+            optimizer.step()
+        except MemoryError:
+            pass
+`,
+  );
+  run(python, ['-m', 'ranktrace', file], 'raises', {});
+  expect(await stepsOf('raises')).toBe(10);
+  const { events } = await readRun(join(directory, 'raises', 'raises'), 'raises');
+  const spans = events.filter(({ kind }) => kind === 'span');
+  const optimizers = spans.filter(({ name }) => name === 'optimizer');
+  expect(optimizers).toHaveLength(12);
+  expect(spans.filter(({ name }) => name === 'forward')).toHaveLength(12);
+  const within = optimizers.flatMap(({ start, length }) => spans.filter((span) => span.start > start && span.start < start + length));
+  expect(within).toEqual([]);
 });
 
 test('a step whose gradients overflow is a step with its phases, though its optimizer takes none', async (context) => {

@@ -290,7 +290,7 @@ class _Point:
 class _Thread:
     """A line of the timeline: a thread, or in a window of PyTorch's profiler a stream."""
 
-    __slots__ = ("number", "kind", "name", "tid", "stack", "forward")
+    __slots__ = ("number", "kind", "name", "tid", "stack", "forward", "optimizer")
 
     def __init__(self, number, kind="thread", name=None, tid=None):
         self.number = number
@@ -299,6 +299,7 @@ class _Thread:
         self.tid = threading.get_native_id() if tid is None else tid
         self.stack = []
         self.forward = None  # when the forward pass began that is a phase once backward begins
+        self.optimizer = None  # the open span of an optimizer's step
 
 
 class _Recorded:
@@ -403,8 +404,8 @@ def _leave_torch(entered):
         pass
 
 
-def _end(span):
-    span.end = _now()
+def _end(span, at=None):
+    span.end = _now() if at is None else at
     thread = span.thread
     stack = thread.stack
     if stack and stack[-1] is span:
@@ -3197,16 +3198,18 @@ def _hook_optimizers():
             if getattr(_mark, "time", None) is None:
                 _set_mark(_now())
             return
+        _end_failed_optimizer(open_spans.pop(optimizer, None))
         span = _begin_phase(_running, "optimizer")
         if span is not None:
-            open_spans[optimizer] = span
+            open_spans[optimizer] = span.thread.optimizer = span
 
     def end(optimizer, *_):
         global _optimizer_steps
         _optimizer_steps += 1
         profile = _running
         span = open_spans.pop(optimizer, None)
-        if span is not None:
+        if span is not None and span in span.thread.stack:
+            span.thread.optimizer = None
             _end(span)
         elif profile is not None:
             _add_since_mark(profile, "optimizer")
@@ -3239,6 +3242,18 @@ def _hook_optimizers():
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
     _hook_grad_scaler(end)
+
+
+def _end_failed_optimizer(span):
+    """No hook tells the end of a step that raised. The next call of PyTorch's on its thread shows that it is over: its span is then its begin."""
+    if span is not None and span in span.thread.stack:
+        span.thread.optimizer = None
+        _end(span, span.start)
+
+
+def _open_optimizer(profile):
+    thread = _thread_of(profile)
+    return None if thread is None else thread.optimizer
 
 
 def _hook_grad_scaler(end):
@@ -3284,6 +3299,7 @@ def _hook_data_loaders():
             _begin_steps(profile)
             _has_loader = True
             _add_loader_workers(profile, getattr(self, "_num_workers", 0))
+            _end_failed_optimizer(_open_optimizer(profile))
             span = _begin_phase(profile, "data")
         try:
             return original(self)
@@ -3327,6 +3343,7 @@ def _hook_backward():
             finally:
                 _backward.depth = depth
         _begin_steps(profile)
+        _end_failed_optimizer(_open_optimizer(profile))
         # The forward pass: from the last batch, backward or step to here. What lies between is the program's own work.
         _add_since_mark(profile, "forward")
         span = _begin_phase(profile, "backward")
