@@ -113,7 +113,7 @@ export interface OverviewRank {
   readonly cells: readonly (number | null)[];
   /** Longest step of each bin, ns. */
   readonly peaks: readonly (number | null)[];
-  /** Of a rank with several lives: start of the bin in this one, trace time in ns; null where the bin is empty. */
+  /** Start of each bin in this life, trace time in ns, for a rank with several lives; null where the bin is empty. */
   readonly starts?: readonly (number | null)[];
 }
 

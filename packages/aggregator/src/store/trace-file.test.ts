@@ -1,4 +1,4 @@
-// What stands under a trace file's name stays what it is: links, pipes.
+// A link or a pipe under a trace file's name stays what it is.
 
 import { execFileSync } from 'node:child_process';
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

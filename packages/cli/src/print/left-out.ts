@@ -1,4 +1,4 @@
-// What a Perfetto trace has that no event shows, as every command says it.
+// Words of every command for the parts of a Perfetto trace that no event shows.
 
 import type { PerfettoSkipped } from '@ranktrace/trace/perfetto';
 import { formatCount } from '../terminal/format.ts';

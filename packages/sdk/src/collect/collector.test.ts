@@ -694,7 +694,7 @@ test.each([-1, -2, 0.5, Number.NaN])('a peer that is no rank, %d, is lost and co
   const { recorder } = rig.thread(0);
   recorder.beginStep();
   recorder.collective({ op: 'recv', group: 'pp', peer, bytes: 64 }, () => rig.tick(1000));
-  // What groups entered is reported once the rank stays where it is.
+  // Collectives that were entered are reported once the rank stays where it is.
   for (let second = 0; second < 4; second++) rig.tick(1000);
   expect(rig.last.header.dropped).toMatchObject({ arguments: 1, events: 0 });
   const entered = rig.batches.flatMap(({ strings }) => strings.flatMap((text) => readRunning(text)?.entered ?? []));

@@ -14,7 +14,7 @@ import { guarded } from './guarded.ts';
 const errorChars = 256;
 /** A shell's exit codes between these tell of one of the 64 signals, which is no error; -1 is 255. */
 const signalled = { above: 128, upTo: 192 };
-/** What Node itself ends with where a top-level await never settles. */
+/** Exit code of a Node whose top-level await never settles. */
 const unsettledAwait = 13;
 /** Node 20 sets that code in an 'exit' listener of its own, after ours; later versions before all. `process.exit()` takes it away. */
 const unsettledListener = /^function handleProcessExit\(\)\s*\{\s*process\.exitCode \?\?= /;

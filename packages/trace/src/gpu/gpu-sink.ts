@@ -102,7 +102,7 @@ export class GpuSink implements TraceSink {
     const works = fullestAttempt(all);
     const drawn = yield* clusterPath(works);
     const [first] = works;
-    // What held up an attempt that ended is no advice for the one behind it.
+    // An attempt that ended gives no advice for the one behind it.
     const advised = ranks.filter(({ attempt }) => attempt === first?.attempt);
     this.#summary = {
       ranks,
