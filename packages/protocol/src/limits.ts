@@ -46,7 +46,7 @@ export const limits = {
   capturedStepsMax: 100_000,
   /** Longest window that PyTorch ranks can be asked to record; a request for a longer one is refused. */
   windowMsMax: 600_000,
-  /** Process groups of a window whose collectives are counted from an agreed moment; those of further ones stay unnumbered spans. */
+  /** Process groups of a rank's window whose collectives are counted from an agreed moment; those of further ones stay unnumbered spans. */
   windowGroupsMax: 16,
   /** Last collectives of a group that an agent reports to agree on that moment. */
   windowEndsMax: 32,

@@ -74,7 +74,8 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
     durationMs: z.number().int().min(1).max(limits.windowMsMax),
     /**
      * By process group, a moment between two of its collectives, ns after `at`, from which all ranks count those without a number of their own. Comes
-     * once a rank has answered with `ends`; until then agents hold their detail back, `cutWaitMs` long at most.
+     * once a rank has answered with `ends`; until then agents hold their detail back, `cutWaitMs` long at most. A job with many groups takes several
+     * messages, each with the cuts of some.
      */
     cuts: z
       .array(z.tuple([z.string().max(limits.stringBytesMax), windowNs]))

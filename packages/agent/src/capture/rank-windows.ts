@@ -45,7 +45,8 @@ interface RankWindow {
   readonly aheadS: number;
   /** Name of the file that was asked for, and the folder it is in. */
   file: { readonly folder: string; readonly name: string } | undefined;
-  cuts: WindowMessage['cuts'];
+  /** Groups whose collectives are counted from an agreed moment, once the file is read; and that moment, ns after the window's, of those that have one. */
+  readonly cuts: Map<string, number | undefined>;
   answer: WindowAnswer;
 }
 
@@ -69,7 +70,8 @@ export class RankWindows {
     const known = this.#windows.get(message.id);
     if (known === undefined) this.#begin(message);
     else {
-      known.cuts = message.cuts ?? known.cuts;
+      // A message has the cuts of some groups of the job, most of which the rank is not in.
+      for (const [group, cut] of message.cuts ?? []) if (known.cuts.has(group)) known.cuts.set(group, cut);
       this.#send(known.answer);
     }
   }
@@ -115,7 +117,7 @@ export class RankWindows {
       startUnixMs,
       aheadS: Number(startNs - session.now()) / 1e9,
       file: undefined,
-      cuts: message.cuts,
+      cuts: new Map(),
       answer,
     };
     this.#windows.set(message.id, window);
@@ -207,13 +209,14 @@ export class RankWindows {
     const ends = [...countedEnds(table)]
       .slice(0, protocolLimits.windowGroupsMax)
       .map(([group, times]): [string, number[]] => [group, times.slice(-protocolLimits.windowEndsMax).map((time) => time + toWindow)]);
+    const { cuts } = window;
     if (ends.length > 0) {
+      for (const [group] of ends) cuts.set(group, undefined);
       this.#become(window, { state: 'read', ...extent, ends });
       const until = performance.now() + limits.cutWaitMs;
-      const isAgreed = (): boolean => ends.every(([group]) => window.cuts?.some(([agreed]) => agreed === group));
+      const isAgreed = (): boolean => ![...cuts.values()].includes(undefined);
       while (!isAgreed() && performance.now() < until && !this.#closed.signal.aborted) await wait(limits.fileLookMs);
     }
-    const cuts = new Map(window.cuts);
     const cutOf = (group: string): number | undefined => {
       const cut = cuts.get(group);
       return cut === undefined ? undefined : cut - toWindow;

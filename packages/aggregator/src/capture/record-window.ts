@@ -12,7 +12,7 @@
 // at almost the same time, so it lies between the same two for each.
 
 import { setTimeout as wait } from 'node:timers/promises';
-import type { ControlMessage, WindowAnswer } from '@ranktrace/protocol';
+import { type ControlMessage, limits as protocolLimits, type WindowAnswer } from '@ranktrace/protocol';
 import type { LiveState, RankProgress, RankWindow } from '../live/live-state.ts';
 import { hostId } from '../model/host-id.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -32,6 +32,9 @@ export interface RecordedWindow {
 }
 
 type Cuts = NonNullable<Extract<ControlMessage, { type: 'record_window' }>['cuts']>;
+
+/** JSON bytes of the cuts in one message; the longest one fits. */
+const cutBytesMax = protocolLimits.messageBytesMax / 2;
 
 /** Asks for the window until each rank has answered for good, or is no longer waited for. Rejects with the signal's reason when it is aborted. */
 export async function recordWindow(
@@ -63,7 +66,7 @@ export async function recordWindow(
     const known = cuts.size;
     for (const rank of ranks()) addCuts(cuts, answerOf(rank));
     if (now - askedAt >= limits.captureAskMs || cuts.size > known) {
-      broadcast({ ...window, ...(cuts.size > 0 && { cuts: [...cuts] as Cuts }) });
+      for (const part of cutParts(cuts)) broadcast({ ...window, ...(part.length > 0 && { cuts: part }) });
       askedAt = now;
     }
     await wait(limits.captureLookMs, undefined, { signal }).catch(() => signal.throwIfAborted());
@@ -86,6 +89,24 @@ const isOver = (answer: WindowAnswer | undefined): boolean => answer?.state === 
 /** Adds a cut for each group that has none. */
 function addCuts(cuts: Map<string, number>, answer: WindowAnswer | undefined): void {
   for (const [group, ends] of answer?.ends ?? []) if (!cuts.has(group)) cuts.set(group, cutBetween(ends));
+}
+
+/** The cuts of all groups, for as many messages as they take: one message without cuts where there are none. */
+function cutParts(cuts: ReadonlyMap<string, number>): Cuts[] {
+  let part: Cuts = [];
+  const parts = [part];
+  let bytes = 0;
+  for (const cut of cuts) {
+    const more = Buffer.byteLength(JSON.stringify(cut));
+    if (part.length === protocolLimits.windowGroupsMax || bytes + more > cutBytesMax) {
+      part = [];
+      parts.push(part);
+      bytes = 0;
+    }
+    part.push(cut);
+    bytes += more;
+  }
+  return parts;
 }
 
 /** The middle of the widest gap between two ends; behind the end where there is only one. */
