@@ -198,7 +198,13 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     webSocket.broadcast(message);
     for (const jetStream of jetStreams) if (!('run' in message) || jetStream.takes(message.run)) jetStream.broadcast(message);
   };
-  const captures = new StepCaptures({ live: pipeline.live, store: (name) => storeOf(pipeline, name), broadcast, onNotice });
+  const captures = new StepCaptures({
+    live: pipeline.live,
+    store: (name) => storeOf(pipeline, name),
+    checkRun: (name) => checkRun(pipeline, name),
+    broadcast,
+    onNotice,
+  });
   const capture = captureRequests(pipeline.live, captures.capture);
   // For a run that is not open, reads its alert log.
   const alertsOf = (name?: string): readonly Alert[] => {
@@ -307,8 +313,13 @@ const runsNamedMax = 8;
 function storeOf({ stores }: Pipeline, run: string): RunStore {
   const open = stores.peek(run);
   if (open !== undefined) return open;
+  checkRun({ stores }, run);
+  return stores.get(run);
+}
+
+function checkRun({ stores }: Pick<Pipeline, 'stores'>, run: string): void {
   const runs = stores.runs();
-  if (runs.includes(run)) return stores.get(run);
+  if (runs.includes(run)) return;
   const names = runs.slice(0, runsNamedMax).join(', ') + (runs.length > runsNamedMax ? ` and ${runs.length - runsNamedMax} more` : '');
   const others = runs.length === 0 ? 'there is no run yet' : runs.length === 1 ? `the only run is ${names}` : `the runs are ${names}`;
   throw new AggregatorError('store_missing', `Cannot open run "${run}": ${others}`);

@@ -6,6 +6,8 @@ import { type Captured, type ControlMessage, capturedKey, createEventTables, enc
 import { analysisSink, type TraceSink } from '@ranktrace/trace';
 import { readPerfetto } from '@ranktrace/trace/perfetto';
 import { expect, test } from 'vitest';
+import { LiveState } from '../live/live-state.ts';
+import { AggregatorError } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
 import { capturesDirectory } from '../store/capture-files.ts';
@@ -53,6 +55,7 @@ async function withRanks(
   const captures = new StepCaptures({
     live: pipeline.live,
     store: (run) => pipeline.stores.get(run),
+    checkRun: () => undefined,
     broadcast: (message) => heard(message, ranks),
     onNotice: () => undefined,
     silenceMsMax,
@@ -224,3 +227,22 @@ test('the last steps name the file, and not the one that runs; where no rank has
       });
     },
   ));
+
+test('a run that is over is not opened to say so, nor is one that is not there', async () => {
+  const opened: string[] = [];
+  const captures = new StepCaptures({
+    live: new LiveState(),
+    store: (run) => {
+      opened.push(run);
+      throw new AggregatorError('store_locked', 'opened');
+    },
+    checkRun: (run) => {
+      if (run !== 'over') throw new AggregatorError('store_missing', `no ${run}`);
+    },
+    broadcast: () => undefined,
+    onNotice: () => undefined,
+  });
+  await expect(captures.capture('over', {})).rejects.toMatchObject({ code: 'nothing_captured' });
+  await expect(captures.capture('other', {})).rejects.toMatchObject({ code: 'store_missing', message: 'no other' });
+  expect(opened).toEqual([]);
+});

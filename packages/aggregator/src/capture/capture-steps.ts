@@ -35,6 +35,8 @@ export interface StepCapturesParts {
   readonly live: LiveState;
   /** The store of a run; throws AggregatorError `store_…`. */
   readonly store: (run: string) => RunStore;
+  /** Throws AggregatorError `store_missing` where there is no such run; opens none. */
+  readonly checkRun: (run: string) => void;
   readonly broadcast: (message: ControlMessage) => void;
   readonly onNotice: (notice: string) => void;
   /** Replaces `captureSilenceMsMax`; for tests. */
@@ -84,10 +86,8 @@ export class StepCaptures {
   }
 
   async #capture(run: string, request: Omit<CaptureRequest, 'run'>, signal: AbortSignal): Promise<CaptureResult> {
-    const { live, store } = this.#parts;
+    const { live } = this.#parts;
     const { pull, steps = 1, seconds } = request;
-    // Throws if there is no such run.
-    store(run);
     const alive = await this.#whoLives(run, signal);
     const asked = live.progress(run).filter(({ rank }) => alive.has(rank));
     const isByTime = seconds !== undefined || (asked.length > 0 && asked.every(({ recordsWindows }) => recordsWindows));
@@ -211,8 +211,10 @@ export class StepCaptures {
     const { live, broadcast } = this.#parts;
     const asked = performance.now();
     const goOn = (): RankProgress[] => live.progress(run).filter(({ ended }) => !ended);
-    if (goOn().length === 0)
+    if (goOn().length === 0) {
+      this.#parts.checkRun(run);
       throw new AggregatorError('nothing_captured', `Cannot capture steps of run "${run}": none of its ranks goes on`);
+    }
     broadcast({ type: 'flush' });
     const heard = (): RankProgress[] => goOn().filter(({ heardAt }) => heardAt >= asked);
     while (heard().length < goOn().length && performance.now() - asked < limits.captureAskMs) await pause(signal);

@@ -48,6 +48,15 @@ test('speaks https and wss, with a cookie that leaves by no other way, and a new
       sent.once('error', reject).end();
     });
     expect(cookie).toMatch(/; SameSite=Lax; Secure$/);
+    const offer = { connection: 'Upgrade', upgrade: 'h2c' };
+    const offered = await new Promise((resolve, reject) => {
+      const sent = request(`${service.address}/healthz`, { ca: readFileSync(ca), agent: false, headers: offer }, (response) => {
+        resolve(response.statusCode);
+        response.resume();
+      });
+      sent.once('error', reject).end();
+    });
+    expect(offered).toBe(200);
     const socket = new WebSocket(`${service.address.replace('http', 'ws')}/v1/view`, {
       ca: readFileSync(ca),
       headers: { authorization: 'Bearer secret' },

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { type IncomingHttpHeaders, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
@@ -64,6 +64,36 @@ async function withService(options: Partial<HttpServiceOptions>, use: (service: 
 }
 
 const cookieOf = ({ headers }: Answer): string => headers['set-cookie']?.[0]?.split(';', 1)[0] ?? '';
+
+test('a request that offers HTTP/2, as `curl --http2` and Java send it, is answered in HTTP/1.1, and its connection kept', async () => {
+  const bodies: string[] = [];
+  const capture: HttpServiceOptions['capture'] = async (sent) => {
+    bodies.push(await text(sent));
+    return { body: 'captured' };
+  };
+  await withService({ capture }, async (service) => {
+    const { hostname, port } = new URL(service.address);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const ports = new Set<number>();
+    const long = 'x'.repeat(300_000);
+    for (const [method, path, body, answered] of [
+      ['GET', '/', '', markup],
+      ['POST', '/v1/capture', 'a body', 'captured'],
+      ['POST', '/v1/capture', long, 'captured'],
+      ['GET', '/nothing', '', 'not found\n'],
+    ] as const) {
+      const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' };
+      const sent = request({ host: hostname, port, path, method, headers, agent });
+      sent.end(body);
+      const [response] = await once(sent, 'response');
+      ports.add(sent.socket?.localPort ?? 0);
+      expect([path, await text(response)]).toEqual([path, answered]);
+    }
+    expect(ports.size).toBe(1);
+    expect(bodies).toEqual(['a body', long]);
+    expect(await connect(service, '/v1/ingest')).toBe('404');
+  });
+});
 
 test('serves the page: types, and what a browser may keep', () =>
   withService({}, async (service) => {

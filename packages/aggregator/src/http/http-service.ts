@@ -135,7 +135,10 @@ export class HttpService {
         : createSecureServer({ ...timeouts, ...certificate.pair, handshakeTimeout: limits.requestMsMax }, answer);
     certificate?.follow(this.#server as SecureServer);
     this.#server.maxConnections = limits.connectionsMax + limits.viewPagesMax + limits.requestsMax;
-    const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => this.#upgrade(request, socket, head);
+    const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+      if (request.headers.upgrade?.toLowerCase() === 'websocket') this.#upgrade(request, socket, head);
+      else this.#answerAsItIs(request, socket, head);
+    };
     this.#server.on('upgrade', guarded('a new connection', upgrade));
   }
 
@@ -246,6 +249,15 @@ export class HttpService {
     const refusal = entrance === undefined ? { code: 404, reason: 'not found' } : refusalOf(entrance, request);
     if (refusal === undefined) entrance?.sockets.accept(request, socket, head);
     else refuseUpgrade(socket, refusal);
+  }
+
+  /** A request that offers another protocol, as HTTP/2, is answered in HTTP/1.1: the server reads it again, without the offer. */
+  #answerAsItIs({ method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const names = rawHeaders.filter((_, at) => at % 2 === 0);
+    const headers = names.flatMap((name, at) => (name.toLowerCase() === 'upgrade' ? [] : [`${name}: ${rawHeaders[at * 2 + 1]}\r\n`]));
+    const begin = `${method} ${url} HTTP/${httpVersion}\r\n${headers.join('')}\r\n`;
+    socket.unshift(Buffer.concat([Buffer.from(begin, 'latin1'), head]));
+    this.#server.emit(this.#certificate === undefined ? 'connection' : 'secureConnection', socket);
   }
 }
 
