@@ -102,7 +102,7 @@ describe('metrics', () => {
     await metrics.text();
     const text = await metrics.text();
     expect(seriesOf(text, 'ranktrace_lost_total{run="demo",what="events"}')).toBe(6);
-    expect(seriesOf(text, 'ranktrace_lost_total{run="demo",what="missing_batches"}')).toBe(2);
+    expect(seriesOf(text, 'ranktrace_missing_batches{run="demo"}')).toBe(2);
     expect(seriesOf(text, 'ranktrace_events_total{run="demo"}')).toBe(40);
     expect(seriesOf(text, 'ranktrace_ranks{run="demo",state="live"}')).toBe(3);
     expect(seriesOf(text, 'ranktrace_ranks{run="demo",state="ended"}')).toBe(1);

@@ -80,6 +80,8 @@ export class Metrics {
   readonly #expired = this.#counter('ranktrace_expired_batches_total', 'Batches that NATS deleted before they were read', []);
   readonly #events = this.#counter('ranktrace_events_total', 'Events stored', ['run']);
   readonly #lost = this.#counter('ranktrace_lost_total', 'What ranks recorded and the store does not have', ['run', 'what']);
+  // No counter: a batch that comes late ends its gap.
+  readonly #missing = this.#gauge('ranktrace_missing_batches', 'Gaps in the batches that came', ['run']);
   readonly #cpu = this.#counter('ranktrace_process_cpu_seconds_total', 'CPU time of the service', []);
   readonly #memory = this.#gauge('ranktrace_process_resident_bytes', 'Resident memory of the service', []);
   readonly #steps = this.#histogram('ranktrace_step_duration_seconds', 'Steps of all ranks', ['run'], stepBuckets);
@@ -194,7 +196,7 @@ export class Metrics {
 
   get #perRun(): readonly Gauge[] {
     return [
-      ...[this.#worldSize, this.#ranks, this.#lastStep, this.#clusterStep, this.#excess, this.#clockBound],
+      ...[this.#missing, this.#worldSize, this.#ranks, this.#lastStep, this.#clusterStep, this.#excess, this.#clockBound],
       ...[this.#unaligned, this.#ringFill, this.#silence, this.#overhead, ...this.#gpus],
     ];
   }
@@ -214,18 +216,20 @@ export class Metrics {
     this.#ranks.inc({ run, state: 'ended' }, statuses.length - live.length);
     const reported = (live.length > 0 ? live : statuses).map(({ step }) => step);
     if (run !== otherLabel && reported.length > 0) this.#lastStep.set({ run }, Math.min(...reported));
-    const lost = { events: 0, arguments: 0, names: 0, batches: 0, missing_batches: 0 };
+    const lost = { events: 0, arguments: 0, names: 0, batches: 0 };
     let events = 0;
+    let gaps = 0;
     for (const { dropped, missing, events: stored } of [...statuses, ...former]) {
       events += stored;
       lost.events += dropped.events;
       lost.arguments += dropped.arguments;
       lost.names += dropped.names;
       lost.batches += dropped.batches;
-      lost.missing_batches += missing;
+      gaps += missing;
     }
     this.#events.inc({ run }, events);
     for (const [what, count] of Object.entries(lost)) this.#lost.inc({ run, what }, count);
+    this.#missing.inc({ run }, gaps);
 
     const { step, excess } = stepWindow(
       new Map([...ranks].map(([rank, about]) => [rank, { steps: about.steps(), phases: about.ownPhases }])),
