@@ -112,7 +112,7 @@ function stepsText(ranks: readonly number[], lasts: ReadonlyMap<number, number>)
 }
 
 /** Whether its program ended by an error, or said goodbye for an end that nobody had asked for. One that Ctrl-C ends breaks the connections of others. */
-function isFailed({ metadata }: ProcessTotals['process']): boolean {
+export function isFailed({ metadata }: ProcessTotals['process']): boolean {
   if (metadata.has(failedKey)) return !metadata.has(endedByKey);
   return metadata.has(exitKey) && !metadata.has(stoppedKey);
 }

@@ -252,6 +252,13 @@ describe('findings', () => {
     check(four, [], 4, until([14, 14, 39, 14]));
     // A killed rank is told as that, and each role has steps of its own.
     check([rankOf(0), rankOf(1, { ended: false })], [expect.stringMatching(/^rank_lost \[1\] /)], 2, until([39, 14]));
+    const ofOne = rankOf(1);
+    const failed = { ...ofOne, process: { ...ofOne.process, metadata: new Map([['ranktrace.failed', 'ValueError: bad batch']]) } };
+    check([rankOf(0), failed], [expect.stringMatching(/^rank_failed \[1\] /)], 2, until([39, 14]));
+    // One that was killed and began again, and then ended early.
+    const before = rankOf(1, { from: traceTime(0), until: traceTime(1e9), ended: false });
+    const again = rankOf(1, { from: traceTime(2e9), until: traceTime(15e9) });
+    check([rankOf(0), before, again], [text], 2, until([39, 14]));
     const evaluator = rankOf(3);
     const process = { ...evaluator.process, metadata: new Map([['role', 'evaluator']]) };
     check([rankOf(0), rankOf(1), rankOf(2), { ...evaluator, process }], [], 4, until([39, 39, 39, 3]));

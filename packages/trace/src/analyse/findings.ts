@@ -24,7 +24,7 @@ import { shownEnd } from '../model/shown-name.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
 import type { LifeSteps, RankSummary } from '../steps/step-summary.ts';
-import { failedFindings, isOfStopped } from './failed-ranks.ts';
+import { failedFindings, isFailed, isOfStopped } from './failed-ranks.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
 import { lastLives, restartFindings } from './restarts.ts';
@@ -254,17 +254,18 @@ function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[]
 const earlyShareMin = 0.1;
 const earlyNamedMax = 4;
 
-/** Ranks that ended in good order long before their peers, those of the same role. One finding for all of them. */
+/** Ranks whose last life ended in good order long before their peers', those of the same role. One finding for all of them. */
 function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOfRank[]): Finding[] {
   const roles = new Map<number, string>();
   const isGone = new Set<number>();
   /** Ranks known from files, each of which holds a window of the job: two windows of as many steps are of different steps, and no rank left early. */
   const isOfFile = new Set<number>();
-  for (const { process, ended } of totals) {
+  for (const { process } of totals) {
     roles.set(process.rank, process.metadata.get('role') ?? process.metadata.get('job_role') ?? '');
     if (process.metadata.has('source')) isOfFile.add(process.rank);
-    if ((!ended && !isBeside(process.incarnation)) || process.metadata.has(stillRunningKey)) isGone.add(process.rank);
+    if (process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
+  for (const { process, ended } of lastLives(totals).values()) if (!ended || isFailed(process)) isGone.add(process.rank);
   const early: { readonly rank: number; readonly last: number; readonly others: string }[] = [];
   const byRole = new Map<string, StepsOfRank[]>();
   for (const one of ranks) {
