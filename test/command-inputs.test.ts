@@ -502,6 +502,12 @@ describe('a pipe', () => {
     ['given twice', `true | RANKTRACE report - -`, 'Cannot read "-": it ended without a byte'],
     ['given twice, with bytes', `echo '[]' | RANKTRACE report - -`, '"-" is given twice: a pipe is read once'],
     ['on both sides', `cat one.pftrace | RANKTRACE diff - -`, '"-" is given twice: a pipe is read once'],
+    [
+      'cut off',
+      `printf '[{"ph":"X"' | RANKTRACE table -`,
+      '"-": Cannot read the trace: at byte 10 the file ends in the middle of its data: it was cut off or is still being written',
+    ],
+    ['without a trace', `echo '{}' | RANKTRACE table -`, '"-": Cannot read the trace: it must have `traceEvents`, got none'],
   ])('%s is one clear line', async (_, line, text) => {
     expect(await typed(line.replace('RANKTRACE', ranktrace))).toMatchObject({ code: 2, stdout: '', stderr: `ranktrace: ${text}\n` });
     expect(readdirSync(at('temporary'))).toEqual([]);

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CliError } from '../terminal/errors.ts';
 import { exitCodes } from '../terminal/interrupt.ts';
+import { showAs } from '../terminal/output.ts';
 
 /** The operand that stands for the standard input. */
 const standardInput = '-';
@@ -59,6 +60,7 @@ async function copyOf(path: string): Promise<string> {
     const copy = join(ownDirectory(), isStandard ? 'stdin' : `pipe${copied.size}`);
     await pipeline(isStandard ? process.stdin : pipeAt(path), counted, createWriteStream(copy, { flags: 'wx', mode: 0o600 }));
     if (bytes === 0) throw new Error('it ended without a byte');
+    showAs(copy, path);
     return copy;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;

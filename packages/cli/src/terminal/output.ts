@@ -19,9 +19,19 @@ export function printData(data: unknown): void {
   process.stdout.write(`${printableJson(data)}\n`);
 }
 
+/** Names that lines on stderr give to files of ours. */
+const shownAs = new Map<string, string>();
+
+/** From now on `say` names a file of ours, as the copy of a pipe, by what the user typed. */
+export function showAs(path: string, operand: string): void {
+  shownAs.set(path, operand);
+}
+
 /** `ranktrace: LINE` on stderr. */
 export function say(line: string): void {
-  complain(`ranktrace: ${printable(line)}`);
+  let shown = line;
+  for (const [path, operand] of shownAs) shown = shown.replaceAll(path, operand);
+  complain(`ranktrace: ${printable(shown)}`);
 }
 
 /** Lines of text on stderr. */
