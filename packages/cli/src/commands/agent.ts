@@ -36,8 +36,17 @@ export async function agent({ url, run, ranks, socketDir, watch, ncclRas, enviro
   return 0;
 }
 
+/** The rest of the address is checked where all options of a rank are, whatever they came from. */
+const destinationSchemes = /^(wss?|nats|tls):\/\//i;
+
 /** The variables that say where batches go. Throws CliError `bad_usage` where nothing says it. */
 export function destinationOf(command: string, url: string | undefined, environment: NodeJS.ProcessEnv): Readonly<Record<string, string>> {
+  if (url !== undefined && !destinationSchemes.test(url)) {
+    throw new CliError(
+      'bad_usage',
+      `--url must be ws://HOST:PORT or wss://… of ranktrace serve, nats://HOST:PORT or tls://…, got "${url}"`,
+    );
+  }
   const destination = url ?? environment.RANKTRACE_URL;
   if (destination) return { RANKTRACE_URL: destination };
   if (environment.RANKTRACE_NATS_SERVERS) return {};
