@@ -126,6 +126,15 @@ describe('ranktrace detect', () => {
     const { code, stderr } = await runLine(['detect', path]);
     expect(stderr).toContain('is too short to judge its end');
     expect(code).toBe(0);
+    // A context that comes back begins anew.
+    const changing = join(directory, 'changing.csv');
+    const contextAt = (step: number): string => (step >= 1000 && step < 1480 ? 'small' : 'large');
+    writeFileSync(
+      changing,
+      `step,time_ms,context\n${Array.from({ length: 1500 }, (_, step) => `${step},200,${contextAt(step)}`).join('\n')}\n`,
+    );
+    const changed = await runLine(['detect', changing]);
+    expect(changed.stderr).toContain('changing.csv: its context changed at step 1480, and the steps since are too few to judge its end');
   });
 
   it.each([

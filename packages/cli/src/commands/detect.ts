@@ -51,6 +51,8 @@ interface Detected {
   readonly findings: readonly Finding[];
   /** Number of findings beyond the kept ones. */
   readonly more: number;
+  /** The step at which the column of conditions changed last. */
+  readonly changedAt: number | undefined;
 }
 
 export async function detect(path: string, options: DetectOptions): Promise<number> {
@@ -62,7 +64,9 @@ export async function detect(path: string, options: DetectOptions): Promise<numb
     say(`${path}: ${reader.skipped} rows without a step number and a time were skipped, the first in line ${reader.firstSkippedLine}`);
   }
   if (!detector.isReady && detected.findings.length === 0) {
-    say(`${path} is too short to judge its end${options.short ? '' : ': --short needs fewer steps'}`);
+    const { changedAt } = detected;
+    const why = changedAt === undefined ? ' is too short' : `: its context changed at step ${changedAt}, and the steps since are too few`;
+    say(`${path}${why} to judge its end${options.short ? '' : ': --short needs fewer steps'}`);
   }
   if (options.json) printData(asData(detected));
   else print(asText(detected));
@@ -80,8 +84,14 @@ async function detectIn(path: string, names: SeriesColumnNames, options: DetectO
   const findings: Finding[] = [];
   let more = 0;
   let [text, key] = ['', contextKeyOf('')];
+  let rows = 0;
+  let changedAt: number | undefined;
   const reader = new SeriesCsvReader((step, timeMs, context, tag) => {
-    if (context !== text) [text, key, longSteps] = [context, contextKeyOf(context), newLongSteps()];
+    if (context !== text) {
+      [text, key, longSteps] = [context, contextKeyOf(context), newLongSteps()];
+      if (rows > 0) changedAt = step;
+    }
+    rows++;
     const isWatched = tag === undefined || tag === 'checkpoint';
     for (const finding of [detector.add(step, timeMs, key, tag), isWatched ? longSteps.add(step, timeMs) : undefined]) {
       if (finding === undefined) continue;
@@ -110,7 +120,7 @@ async function detectIn(path: string, names: SeriesColumnNames, options: DetectO
     // One line that names the file, whatever the error.
     throw new CliError('bad_input', `${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
-  return { detector, longSteps, reader, findings, more };
+  return { detector, longSteps, reader, findings, more, changedAt };
 }
 
 async function isZipped(path: string): Promise<boolean> {
