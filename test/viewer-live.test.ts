@@ -116,17 +116,34 @@ it('a service that is killed under an open page: the page says so, comes back by
   await using page = await open(before.address);
   const ranks = await startRanks(2, ['test/programs/steps.mjs', String(steps), '10'], environment);
   await until('the first steps are shown', async () => (await page.sentence.count()) > 0 && (await stepsShown(page)) > 20);
+  await page.show('Timeline');
+  await page.search('inner');
+  // Backward from the end: the last rank's.
+  await page.tab.page.keyboard.press('Shift+Enter');
+  await page.panel.locator('.facts').waitFor();
+  const facts = async (): Promise<unknown> => Promise.all(['Where', 'Start'].map((fact) => page.fact(fact).textContent()));
+  const selected = await facts();
+  await until('the address names it', async () => page.tab.page.url().includes('sel='));
+  const link = new URL(page.tab.page.url()).hash;
+  await page.show('Overview');
+  await page.figure('steps').waitFor();
   before.command.child.kill('SIGKILL');
   await before.command.ended;
   await wait(page, 'trying again');
   const known = await stepsShown(page);
-  await using _after = await serve();
+  await using after = await serve();
   await until('the line is back', async () => !(await page.text(page.tab.page.locator('header.top'))).includes('connect'));
   await until('it goes on', async () => (await stepsShown(page)) > known);
   await Promise.all(ranks.map(({ ended }) => ended));
   await until('all steps are shown', async () => (await stepsShown(page)) === steps);
+  // The run was read again, its ranks in another order: the event is the same, on this page and where its link is opened.
+  await using linked = await open(`${after.address}${link}`);
+  await linked.panel.locator('.facts').waitFor();
   await page.show('Timeline');
   await page.settled();
+  await page.panel.locator('.facts').waitFor();
+  expect(await facts()).toEqual(selected);
+  expect(await Promise.all(['Where', 'Start'].map((fact) => linked.fact(fact).textContent()))).toEqual(selected);
   expect(await page.search('inner')).toBe(2 * steps);
   // A step by its number, as torch writes it, and one that does not exist.
   const window = () => new URLSearchParams(new URL(page.tab.page.url()).hash.split('?')[1]);

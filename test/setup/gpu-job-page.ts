@@ -123,7 +123,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.panel.locator('.facts').waitFor();
     expect(await page.fact('Where').textContent()).toContain('rank 1 ');
     expect(name).toContain('show the longest in the timeline');
-    await expect.poll(() => tab.url()).toMatch(/sel=\d+\.\d+/);
+    await expect.poll(() => tab.url()).toMatch(/sel=r1-\w+_-?\d+_\d+_\w+/);
     expect(page.tab.problems).toEqual([]);
   });
 
@@ -296,7 +296,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     const own = /rank (\d+) on/.exec(text)?.[1];
     for (const rank of ranks.filter((other) => other !== own)) expect(text).toMatch(new RegExp(`^rank ${rank} +Start `, 'm'));
     const address = await copied('Copy link', /^http/);
-    expect(address).toMatch(/#\/timeline\?run=[^&]+&from=-?\d+&until=-?\d+&sel=\d+\.\d+$/);
+    expect(address).toMatch(/#\/timeline\?run=[^&]+&from=-?\d+&until=-?\d+&sel=r\d+-\w+_-?\d+_\d+_\w+$/);
     await using other = await open(address);
     await other.settled();
     await other.panel.locator('.facts').waitFor();
@@ -450,7 +450,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await page.panel.locator('.facts').waitFor();
     await page.tab.page.keyboard.press('Escape');
     const rank = /rank (\d+)/.exec((await page.fact('Where').textContent()) ?? '')?.[1];
-    const sel = /sel=[\d.]+/.exec(
+    const sel = /sel=[\w.-]+/.exec(
       await expect
         .poll(() => page.tab.page.url())
         .toContain('sel=')

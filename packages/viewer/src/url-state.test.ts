@@ -13,6 +13,10 @@ const valuesOf = (state: ViewState): Record<string, unknown> =>
 const key = fc.string({ minLength: 1, maxLength: 20 }).filter((text) => !/[,\n\r]/.test(text) && text.isWellFormed());
 const keys = fc.uniqueArray(key, { maxLength: 5 });
 const number = fc.nat({ max: 2 ** 31 });
+const hash = fc.nat({ max: 2 ** 32 - 1 }).map((value) => value.toString(36));
+const track = fc
+  .tuple(fc.nat({ max: 65_535 }), fc.constantFrom('', '.2', '.12', '.beside', '.beside.2'), hash)
+  .map(([rank, life, of]) => `r${rank}${life}-${of}`);
 
 test('an address brings back what was seen (seed 5)', () => {
   fc.assert(
@@ -26,8 +30,8 @@ test('an address brings back what was seen (seed 5)', () => {
         pinned: keys,
         order: keys,
         ranks: fc.uniqueArray(number, { maxLength: 5 }),
-        selected: fc.option(fc.record({ track: number, event: number }), { nil: undefined }),
-        area: fc.option(fc.tuple(number, fc.integer({ min: 1, max: 1e9 }), fc.uniqueArray(number, { maxLength: 5 })), { nil: undefined }),
+        link: fc.option(fc.record({ track, start: number, depth: fc.nat({ max: 255 }), name: hash }), { nil: undefined }),
+        area: fc.option(fc.tuple(number, fc.integer({ min: 1, max: 1e9 }), fc.uniqueArray(track, { maxLength: 5 })), { nil: undefined }),
         steps: fc.option(fc.tuple(number, number), { nil: undefined }),
         choices: fc.array(fc.option(key, { nil: undefined }), { minLength: 5, maxLength: 5 }),
         rank: fc.option(number, { nil: undefined }),
@@ -44,7 +48,7 @@ test('an address brings back what was seen (seed 5)', () => {
         state.pinned.value = seen.pinned;
         state.order.value = seen.order;
         state.highlighted.value = new Set(seen.ranks);
-        state.selected.value = seen.selected;
+        state.link.value = seen.link;
         if (seen.area !== undefined) state.area.value = { from: seen.area[0], until: seen.area[0] + seen.area[1], tracks: seen.area[2] };
         state.search.value = seen.search;
         if (seen.steps !== undefined) state.steps.value = { fromStep: Math.min(...seen.steps), toStep: Math.max(...seen.steps) };

@@ -1,6 +1,7 @@
 // The view in the address, after the #: the server never sees it, and a link opens the same view for somebody else.
 //
-//   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&hide=host&sel=12.345&area=1e9_2e9_12.13&path=1&q=nccl
+//   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=r3-1kq0zb&hide=host&path=1&q=nccl
+//   #/timeline?run=train&sel=r3-1kq0zb_1200000456_2_9f&area=1000000000_2000000000_r3-1kq0zb_r4-1kq0zb
 //   #/overview?run=train&steps=47-91&sort=host&cells=waiting
 //   #/profile?run=train&tables=kernels&rank=3
 //
@@ -8,7 +9,8 @@
 // other steps add one to the history, so that Back returns to the previous view.
 
 import { batch, effect } from '@preact/signals';
-import { type PageName, pageNames, type ViewState } from './client/view-state.ts';
+import { linkText } from './client/track-keys.ts';
+import { type EventLink, type PageName, pageNames, type ViewState } from './client/view-state.ts';
 
 /** Longer lists than these do not belong in a link. */
 const keysMax = 200;
@@ -41,10 +43,10 @@ export function formatAddress(state: ViewState): string {
   put('hide', keys(state.hidden.value));
   put('order', keys(state.order.value));
   put('ranks', [...state.highlighted.value].slice(0, keysMax).join('.'));
-  const selected = state.selected.value;
-  if (selected !== undefined) put('sel', `${selected.track}.${selected.event}`);
+  const link = state.link.value;
+  if (link !== undefined) put('sel', linkText(link));
   const area = state.area.value;
-  if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('.')}`);
+  if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('_')}`);
   if (state.path.value) put('path', '1');
   put('q', state.search.value);
   const steps = state.steps.value;
@@ -88,12 +90,18 @@ export function readAddress(hash: string, state: ViewState): void {
     state.hidden.value = new Set(keys('hide'));
     state.order.value = keys('order');
     state.highlighted.value = new Set(wholes(get('ranks') ?? ''));
-    const [track, event] = wholes(get('sel') ?? '');
-    state.selected.value = track === undefined || event === undefined ? undefined : { track, event };
-    const [areaFrom, areaUntil, tracks = ''] = (get('area') ?? '').split('_');
+    // The same event stays selected; another one is looked for.
+    const link = linkOf(get('sel'));
+    if (JSON.stringify(link) !== JSON.stringify(state.link.peek())) {
+      state.selected.value = undefined;
+      state.link.value = link;
+    }
+    const [areaFrom, areaUntil, ...tracks] = (get('area') ?? '').split('_');
     const [start, end] = [numberOf(areaFrom), numberOf(areaUntil)];
     state.area.value =
-      start === undefined || end === undefined || !(start < end) ? undefined : { from: start, until: end, tracks: wholes(tracks) };
+      start === undefined || end === undefined || !(start < end)
+        ? undefined
+        : { from: start, until: end, tracks: tracks.slice(0, keysMax).filter(isTrackKey) };
     state.path.value = get('path') === '1';
     state.search.value = (get('q') ?? '').slice(0, 256);
     state.steps.value = stepsOf(get('steps'));
@@ -151,6 +159,16 @@ function placeOf({ page, run, other, steps, tables, tablesRank, compareTab }: Vi
 }
 
 const choice = (text: string | undefined): string | undefined => (text === '' ? undefined : text?.slice(0, 4096));
+
+const trackKey = /^r\d{1,5}[a-z0-9.]{0,20}-[a-z0-9]{1,7}$/;
+const isTrackKey = (text: string): boolean => trackKey.test(text);
+
+function linkOf(text: string | undefined): EventLink | undefined {
+  const [track = '', startText, depthText = '', name = ''] = (text ?? '').split('_');
+  const start = numberOf(startText);
+  if (!isTrackKey(track) || start === undefined || !/^\d{1,3}$/.test(depthText) || !/^[a-z0-9]{1,7}$/.test(name)) return undefined;
+  return { track, start, depth: Math.min(Number(depthText), 255), name };
+}
 
 function stepsOf(text: string | undefined): ViewState['steps']['value'] {
   const [, from, to] = /^(\d{1,15})-(\d{1,15})$/.exec(text ?? '') ?? [];

@@ -6,13 +6,12 @@
 // Invariant: when `from` and `until` are known, from < until; both undefined is the whole run.
 
 import { batch, type Signal, signal } from '@preact/signals';
-import type { Area } from './run-client.ts';
 
 export type PageName = 'overview' | 'timeline' | 'compare' | 'profile';
 
 export const pageNames: readonly PageName[] = ['overview', 'timeline', 'compare', 'profile'];
 
-/** One event: a track and its number there. */
+/** One event: a track and its number there, in this reading of the run. */
 export interface Selection {
   readonly track: number;
   readonly event: number;
@@ -29,6 +28,25 @@ export interface JumpTarget {
   readonly step?: number;
   /** An event to select. */
   readonly event?: Selection;
+}
+
+/** An event, as an address names it (track-keys.ts). */
+export interface EventLink {
+  /** Key of its track. */
+  readonly track: string;
+  /** Trace time, whole ns. */
+  readonly start: number;
+  readonly depth: number;
+  /** Hash of its name. */
+  readonly name: string;
+}
+
+/** Times in ns of the trace. */
+export interface MarkedArea {
+  readonly from: number;
+  readonly until: number;
+  /** Keys of tracks; none: all. */
+  readonly tracks: readonly string[];
 }
 
 /** Both ends included. */
@@ -63,8 +81,10 @@ export interface ViewState {
   /** Keys of rows that a person has reordered, first to last; others follow in their own order. */
   readonly order: Signal<readonly string[]>;
   readonly selected: Signal<Selection | undefined>;
+  /** The selected event by a name that lasts, once its details are known; from an address, the event that is to be selected. */
+  readonly link: Signal<EventLink | undefined>;
   /** A marked area of time and tracks, for the table and the flame graph. */
-  readonly area: Signal<Area | undefined>;
+  readonly area: Signal<MarkedArea | undefined>;
   /** Whether the critical path is drawn and listed. */
   readonly path: Signal<boolean>;
   /** The search text; matching spans are shown bright. */
@@ -101,7 +121,8 @@ export const createViewState = (): ViewState => ({
   hidden: signal<ReadonlySet<string>>(new Set<string>()),
   order: signal<readonly string[]>([]),
   selected: signal<Selection | undefined>(undefined),
-  area: signal<Area | undefined>(undefined),
+  link: signal<EventLink | undefined>(undefined),
+  area: signal<MarkedArea | undefined>(undefined),
   path: signal(false),
   search: signal(''),
   steps: signal<StepsShown | undefined>(undefined),
@@ -125,10 +146,18 @@ export function jump(state: ViewState, target: JumpTarget): void {
     state.page.value = 'timeline';
     state.follow.value = false;
     state.highlighted.value = new Set(target.ranks ?? []);
-    if (target.event !== undefined) state.selected.value = target.event;
+    if (target.event !== undefined) select(state, target.event);
     const { from, until } = target;
     if (from !== undefined && until !== undefined) showRange(state, from, until);
     state.target.value = target;
+  });
+}
+
+/** Selects an event; its details tell the link to it. */
+export function select(state: ViewState, event: Selection | undefined): void {
+  batch(() => {
+    state.selected.value = event;
+    state.link.value = undefined;
   });
 }
 
@@ -182,7 +211,7 @@ export function forgetRows(state: ViewState): void {
     state.unfolded.value = new Set();
     state.pinned.value = [];
     state.order.value = [];
-    state.selected.value = undefined;
+    select(state, undefined);
     state.area.value = undefined;
     state.path.value = false;
     state.highlighted.value = new Set();

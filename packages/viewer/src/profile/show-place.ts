@@ -2,7 +2,7 @@
 
 import type { ProfilePlace } from '@ranktrace/protocol';
 import type { RunClient } from '../client/run-client.ts';
-import { jump, type Selection, type ViewState } from '../client/view-state.ts';
+import { jump, type Selection, select, type ViewState } from '../client/view-state.ts';
 
 /** Times of the analysis and of the timeline may differ by the fits of clocks, ns. */
 const slackNs = 2000;
@@ -13,7 +13,7 @@ export async function showPlace(client: RunClient, state: ViewState, name: strin
   jump(state, { ranks: [rank], from, until });
   const event = await eventAt(client, name, place).catch(() => undefined);
   // Another jump may have come meanwhile.
-  if (event !== undefined && state.page.peek() === 'timeline') state.selected.value = event;
+  if (event !== undefined && state.page.peek() === 'timeline') select(state, event);
 }
 
 async function eventAt(client: RunClient, name: string, { rank, from, until }: ProfilePlace): Promise<Selection | undefined> {

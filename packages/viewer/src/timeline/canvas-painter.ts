@@ -204,7 +204,7 @@ export class CanvasPainter {
   #marked(frame: Frame, split: number): void {
     const { window, width, height, palette } = frame;
     const marking = this.#session.marking.peek();
-    const area = this.#session.state.area.peek();
+    const area = this.#session.area.peek();
     const context = this.#context;
     if (marking !== undefined) {
       const [left, right] = [xAt(window, width, marking.from), xAt(window, width, marking.until)];

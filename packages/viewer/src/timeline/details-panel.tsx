@@ -56,7 +56,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
         </CopyButton>
         <CopyButton
           title="Copy an address that opens this event"
-          text={() => eventLink(location, session.client.run, details, session.window.peek())}
+          text={() => eventLink(location, session.client.run, session.state.link.peek(), session.window.peek())}
         >
           Copy link
         </CopyButton>

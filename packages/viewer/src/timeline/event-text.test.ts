@@ -53,8 +53,9 @@ test('no name of a trace can put a line of its own into the text', () => {
 });
 
 test('a link opens the event alone, of its run, in a window', () => {
+  const link = { track: 'r3-1kq0zb', start: 1_200_000_456, depth: 2, name: '9f' };
   const page = { origin: 'http://127.0.0.1:7400', pathname: '/' };
-  expect(eventLink(page, 'night-42', details, { from: 1.5, until: 9.2 })).toBe(
-    'http://127.0.0.1:7400/#/timeline?run=night-42&from=1&until=10&sel=12.345',
+  expect(eventLink(page, 'night-42', link, { from: 1.5, until: 9.2 })).toBe(
+    'http://127.0.0.1:7400/#/timeline?run=night-42&from=1&until=10&sel=r3-1kq0zb_1200000456_2_9f',
   );
 });

@@ -16,6 +16,8 @@
 //     train.py(31): step
 
 import { type EventDetails, printable } from '@ranktrace/protocol';
+import { linkText } from '../client/track-keys.ts';
+import type { EventLink } from '../client/view-state.ts';
 import { formatCount, formatDuration, formatRanks, formatTime } from '../controls/format.ts';
 import { arrivalsOf } from './arrivals.ts';
 
@@ -63,11 +65,12 @@ function launchParts({ start, launchedBy, launched, launchedLeftOut }: EventDeta
 export function eventLink(
   page: Pick<Location, 'origin' | 'pathname'>,
   run: string,
-  { track, event }: Pick<EventDetails, 'track' | 'event'>,
+  link: EventLink | undefined,
   window: { readonly from: number; readonly until: number },
 ): string {
   const [from, until] = [Math.floor(window.from), Math.ceil(window.until)];
-  return `${page.origin}${page.pathname}#/timeline?${new URLSearchParams({ run, from: `${from}`, until: `${until}`, sel: `${track}.${event}` })}`;
+  const query = new URLSearchParams({ run, from: `${from}`, until: `${until}`, ...(link !== undefined && { sel: linkText(link) }) });
+  return `${page.origin}${page.pathname}#/timeline?${query}`;
 }
 
 /** Names in one column, values in the next. */

@@ -67,7 +67,7 @@ function shownTimeline() {
   return { model, asked, answers, state, session, restart };
 }
 
-const found = { track: 1, event: 7, start: 5, length: 2, depth: 0 } as unknown as EventDetails;
+const found = { track: 1, event: 7, start: 5, length: 2, depth: 0, name: 'forward' } as unknown as EventDetails;
 
 it('asks for the event of a link again as the run is read, until it is there', async () => {
   const { model, asked, answers, state, session } = shownTimeline();
@@ -111,21 +111,21 @@ it('counts the matches of a search again as the run is read, at most once a seco
   session.dispose();
 });
 
-it('searches and asks for the critical path anew in a run of another epoch, and drops the choices of the old tracks', async () => {
+it('searches and asks for the critical path anew in a run of another epoch, and keeps the choices of rows', async () => {
   const { model, answers, state, session, restart } = shownTimeline();
   const path = { step: 3, segments: [] } as unknown as ViewPath;
   answers.path = path;
   state.path.value = true;
   state.search.value = 'forward';
   model.value = runOf({ read: 9 });
-  state.area.value = { from: 0, until: 5, tracks: [1] };
-  state.pinned.value = ['r1', 't4', 't4p'];
+  state.area.value = { from: 0, until: 5, tracks: [] };
+  state.pinned.value = ['r1', 'r1-1kq0zb'];
   await vi.advanceTimersByTimeAsync(5000);
   answers.count = 5;
   answers.path = { ...path, step: 4 };
   restart(runOf({ read: 9, epoch: 'second' }));
   expect([session.matches.value, session.path.value]).toEqual([undefined, undefined]);
-  expect([state.area.value, state.pinned.value]).toEqual([undefined, ['r1']]);
+  expect([state.area.value, state.pinned.value]).toEqual([{ from: 0, until: 5, tracks: [] }, ['r1', 'r1-1kq0zb']]);
   await vi.advanceTimersByTimeAsync(5000);
   expect([session.matches.value?.result.names[0]?.count, session.path.value?.step]).toEqual([5, 4]);
   session.dispose();

@@ -4,7 +4,9 @@
 import { batch, computed, effect, signal } from '@preact/signals';
 import type { ViewTrack } from '@ranktrace/protocol';
 import { Refresher } from '../client/refresh.ts';
-import type { Selection } from '../client/view-state.ts';
+import { eventOf, linkTo } from '../client/track-keys.ts';
+import type { EventLink, Selection } from '../client/view-state.ts';
+import { isReading } from '../overview/reading.ts';
 import { goToMatch } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -12,8 +14,8 @@ import type { TimelineSession } from './session.ts';
 const linksDelayMs = 180;
 const tracksAskedMax = 512;
 const searchDelayMs = 120;
-/** Least time between two searches for the same text, while the run grows. */
-const searchAgainMs = 1000;
+/** Least time between two searches for the same, while the run grows. */
+const askedAgainMs = 1000;
 
 /** `session.details` of `state.selected`; requested again as the run grows while the event has not ended, or was not found in what is read. */
 export function followSelection(session: TimelineSession): () => void {
@@ -41,11 +43,13 @@ export function followSelection(session: TimelineSession): () => void {
       (details) => {
         if (!isStill()) return;
         const isFromLink = session.place.peek() === undefined;
+        const keys = session.keys.peek();
         batch(() => {
           session.details.value = details;
           session.detailsProblem.value = undefined;
           notFound.value = undefined;
           session.place.value = details;
+          state.link.value = keys && linkTo(details, keys);
           if (isFromLink) session.toReveal.value = details;
         });
       },
@@ -56,6 +60,33 @@ export function followSelection(session: TimelineSession): () => void {
       },
     );
   });
+}
+
+/** Selects the event of `state.link` while none is selected; looked for again as the run grows, for it may be read in a moment. */
+export function followLinkedEvent(session: TimelineSession): () => void {
+  const { client, state } = session;
+  const wanted = computed(() => (state.selected.value === undefined ? state.link.value : undefined));
+  const ask = async (link: EventLink): Promise<void> => {
+    const [keys, model] = [session.keys.peek(), client.model.peek()];
+    if (keys === undefined || model === undefined) return;
+    const event = await eventOf(link, keys, client).catch(() => undefined);
+    if (session.isDisposed || wanted.peek() !== link) return;
+    if (event !== undefined) state.selected.value = event;
+    else if (!model.live && !isReading(model)) session.say('The event that the address names is not in this run');
+  };
+  let [sought, refresher]: [EventLink?, Refresher?] = [];
+  const stop = effect(() => {
+    const link = wanted.value;
+    if (link !== sought) {
+      refresher?.close();
+      [sought, refresher] = [link, link && new Refresher(() => ask(link), askedAgainMs)];
+    }
+    if (client.model.value !== undefined && session.isShown.value) refresher?.changed();
+  });
+  return () => {
+    stop();
+    refresher?.close();
+  };
 }
 
 /** `session.links` of the lanes in view. */
@@ -182,7 +213,7 @@ export function followSearch(session: TimelineSession): () => void {
       return;
     }
     timer = setTimeout(() => {
-      refresher = new Refresher(() => ask(text), searchAgainMs);
+      refresher = new Refresher(() => ask(text), askedAgainMs);
       refresher.changed();
     }, searchDelayMs);
   });

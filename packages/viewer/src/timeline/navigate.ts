@@ -3,7 +3,7 @@
 
 import { batch } from '@preact/signals';
 import { type EventPlace, frameLine, type ViewTrack } from '@ranktrace/protocol';
-import type { JumpTarget } from '../client/view-state.ts';
+import { type JumpTarget, select } from '../client/view-state.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { type Item, itemBeside, itemOver } from './hit.ts';
 import { layerOf } from './layers.ts';
@@ -23,7 +23,7 @@ export function goTo(session: TimelineSession, { track, event, start, length, de
   batch(() => {
     session.place.value = { track, event, start, length, depth };
     session.mergedCount.value = 1;
-    session.state.selected.value = { track, event };
+    select(session.state, { track, event });
   });
   reveal(session, { track, start, length, depth });
 }
@@ -199,7 +199,8 @@ export function markSelection(session: TimelineSession): void {
   if (place === undefined) return;
   const process = session.tracks.peek().get(place.track)?.process;
   const tracks = (session.model?.tracks ?? []).filter((track) => track.process === process).map(({ track }) => track);
-  session.state.area.value = { from: place.start, until: place.start + Math.max(place.length, 1), tracks };
+  const keys = session.keys.peek()?.of(tracks) ?? [];
+  session.state.area.value = { from: place.start, until: place.start + Math.max(place.length, 1), tracks: keys };
 }
 
 /** Goes to the target of `jump`; returns false while its place is unknown. */

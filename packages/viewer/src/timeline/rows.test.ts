@@ -17,7 +17,10 @@ const input = (about: Partial<LayoutInput> = {}): LayoutInput => ({
   ...about,
 });
 
-const keys = (rows: readonly Row[]): string => rows.map(({ key, indent }) => '·'.repeat(indent) + key).join(' ');
+/** A row by its key, or its track's number, with `p` for its frames. */
+const about = ({ key, kind, track }: Row): string =>
+  (kind === 'track' || kind === 'counter') && track !== undefined ? `t${track.track}${key.endsWith('-python') ? 'p' : ''}` : key;
+const keys = (rows: readonly Row[]): string => rows.map((row) => '·'.repeat(row.indent) + about(row)).join(' ');
 
 const open = new Set(['r0', 'r1']);
 
@@ -53,7 +56,7 @@ describe('a rank with GPUs', () => {
 
   test('has its streams first, by number, then the main thread with its frames, others, memory', () => {
     const { rows } = layOut(gpus());
-    expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual([
+    expect(rows.map((row) => `${about(row)} ${row.label}`)).toEqual([
       'r0 Rank 0',
       't4 GPU 0 · stream 7',
       't3 GPU 0 · stream 20',
@@ -130,14 +133,14 @@ test('the second life of a rank is a row of its own', () => {
     groups: [],
   };
   const { rows } = layOut(input({ model, unfolded: new Set(['r0', 'r0.2']) }));
-  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 't0 thread 1', 'r0.2 Rank 0, life 2', 't1 thread 1']);
+  expect(rows.map((row) => `${about(row)} ${row.label}`)).toEqual(['r0 Rank 0', 't0 thread 1', 'r0.2 Rank 0, life 2', 't1 thread 1']);
 });
 
 test('what an agent recorded beside a rank is a row below it, and no life', () => {
   const processes = [viewProcess(0, { incarnation: 'by-a' }), viewProcess(0, { index: 1, incarnation: 'b' }), viewProcess(1, { index: 2 })];
   const model = { processes, tracks: [0, 1, 2].map((at) => viewTrack(at, at, 'thread')), groups: [] };
   const { rows } = layOut(input({ model, folded: new Set(['r0', 'r0.beside', 'r1']) }));
-  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 'r0.beside Rank 0 · PyTorch', 'r1 Rank 1']);
+  expect(rows.map((row) => `${about(row)} ${row.label}`)).toEqual(['r0 Rank 0', 'r0.beside Rank 0 · PyTorch', 'r1 Rank 1']);
 });
 
 test('of many ranks those that stand out are open below a band of the others', () => {
@@ -164,7 +167,8 @@ test('groups of many ranks are folded to a band unless one of them stands out', 
 });
 
 test('pinned ranks and lanes are at the top, and stay where they are', () => {
-  const { pinned, rows, pinnedHeight } = layOut(input({ pinned: ['t4', 'r0', 'gone'] }));
+  const lane = layOut(input({ unfolded: open })).rows.find(({ track }) => track?.track === 4)?.key ?? '';
+  const { pinned, rows, pinnedHeight } = layOut(input({ pinned: [lane, 'r0', 'gone', 'r0-gone', 'r7-1'] }));
   expect(keys(pinned)).toBe('t4 r0');
   expect(pinned[0]?.label).toBe('Rank 1 · thread 1');
   expect(pinnedHeight).toBe(39 + 37);

@@ -6,10 +6,12 @@
 //   track     stream, thread …        18 px for each line of nested spans; frames of Python are a row of their own
 //   counter   loss                    a step line
 //
-// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life, `r3.beside` for what was recorded beside it), `t17`, `t17p` (its frames), `c:r3`, `rest:g:host-a`.
+// Keys stay the same while a run grows, and when it is read again: `g:host-a`, `r3` and its track `r3-1kq0zb` (client/track-keys.ts), that track's
+// frames `r3-1kq0zb-python`, `c:r3`, `rest:g:host-a`.
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out separately, from 0.
 
 import { frameLine, isBeside, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
+import { type Life, livesOf, trackKey } from '../client/track-keys.ts';
 import type { Grouping } from '../client/view-state.ts';
 import { formatCount, formatMany } from '../controls/format.ts';
 import { type Layer, layerOf } from './layers.ts';
@@ -87,10 +89,7 @@ export const ranksOpenMax = 32;
 const trackOrder = { steps: 0, device: 1, host: 2, counters: 4, memory: 3, frames: 2 } as const;
 const orderOf = (track: ViewTrack): number => trackOrder[layerOf(track) ?? 'steps'];
 
-interface Rank {
-  readonly key: string;
-  readonly process: ViewProcess;
-  readonly life: number;
+interface Rank extends Life {
   readonly lives: number;
   readonly tracks: readonly ViewTrack[];
 }
@@ -105,12 +104,12 @@ export function layOut(input: LayoutInput): Layout {
     const layer = layerOf(track);
     return layer !== undefined && hidden.has(layer) && !(layer === 'host' && track.frameDepth > 0 && !hidden.has('frames'));
   };
-  const addTrack = (to: RowList, track: ViewTrack, process: ViewProcess, indent: number, shared: ReadonlySet<string>): void => {
+  const addTrack = (to: RowList, track: ViewTrack, rank: Rank, indent: number, shared: ReadonlySet<string>): void => {
     const hasFrames = track.frameDepth > 0 && !hidden.has('frames');
     const own = trackLabel(track);
     const label = shared.has(own) && track.tid > 0 ? `${own} ${track.tid}` : own;
-    if (hasFrames) to.add({ ...trackRow(track, process, indent, true), label: `${label} · Python` });
-    if (!hidden.has(layerOf(track) ?? 'host')) to.add({ ...trackRow(track, process, indent), label });
+    if (hasFrames) to.add({ ...trackRow(track, rank, indent, true), label: `${label} · Python` });
+    if (!hidden.has(layerOf(track) ?? 'host')) to.add({ ...trackRow(track, rank, indent), label });
   };
   const list = new RowList();
   const byKey = new Map(ranks.map((rank) => [rank.key, rank]));
@@ -141,7 +140,7 @@ export function layOut(input: LayoutInput): Layout {
     const shared = sharedLabels(others);
     const counters = others.filter(({ kind }) => kind === 'counter');
     const areMany = counters.length > countersOpenMax;
-    for (const track of others) if (!areMany || track.kind !== 'counter') addTrack(to, track, process, indent + 1, shared);
+    for (const track of others) if (!areMany || track.kind !== 'counter') addTrack(to, track, rank, indent + 1, shared);
     if (!areMany) return;
     const countersKey = `c:${key}`;
     const areFolded = isFolded(countersKey, true);
@@ -157,7 +156,7 @@ export function layOut(input: LayoutInput): Layout {
       isFoldable: true,
       isFolded: areFolded,
     });
-    if (!areFolded) for (const track of counters) to.add(trackRow(track, process, indent + 1));
+    if (!areFolded) for (const track of counters) to.add(trackRow(track, rank, indent + 1));
   };
   // Several ranks have a line each, so that they can be compared; those that a person was led to are open.
   const isOneLine = (rank: Rank): boolean => ranks.length > 1 && !input.highlighted.has(rank.process.rank);
@@ -209,16 +208,16 @@ export function layOut(input: LayoutInput): Layout {
   }
 
   const pins = new RowList();
-  const trackByKey = new Map<string, readonly [ViewTrack, ViewProcess]>();
-  for (const { tracks, process } of ranks) for (const track of tracks) trackByKey.set(`t${track.track}`, [track, process]);
   for (const key of input.pinned) {
-    const rank = byKey.get(key);
-    if (rank !== undefined) addRank(pins, rank, 0, isOneLine(rank), []);
-    const found = trackByKey.get(key.replace(/p$/, ''));
-    if (found !== undefined) {
-      const row = trackRow(found[0], found[1], 0, key.endsWith('p'));
-      pins.add({ ...row, label: `Rank ${found[1].rank} · ${row.label}` });
-    }
+    const [life = '', line] = key.split('-');
+    const rank = byKey.get(life);
+    if (rank === undefined) continue;
+    if (line === undefined) addRank(pins, rank, 0, isOneLine(rank), []);
+    const isFrames = key.endsWith(framesEnd);
+    const track = rank.tracks.find((each) => trackKey(rank.key, each) === (isFrames ? key.slice(0, -framesEnd.length) : key));
+    if (track === undefined) continue;
+    const row = trackRow(track, rank, 0, isFrames);
+    pins.add({ ...row, label: `Rank ${rank.process.rank} · ${row.label}` });
   }
   return { pinned: pins.rows, pinnedHeight: pins.height, rows: list.rows, height: list.height };
 }
@@ -304,13 +303,17 @@ class RowList {
   }
 }
 
-function trackRow(track: ViewTrack, process: ViewProcess, indent: number, isFrames = false): Omit<Row, 'top'> {
+/** End of the key of a track's frames. */
+const framesEnd = '-python';
+
+function trackRow(track: ViewTrack, { key, process }: Rank, indent: number, isFrames = false): Omit<Row, 'top'> {
+  const own = trackKey(key, track);
   const isCounter = track.kind === 'counter';
   const lines = Math.max(1, isFrames ? track.frameDepth : track.depth);
   const label = trackLabel(track);
   return {
     ...plain,
-    key: isFrames ? `t${track.track}p` : `t${track.track}`,
+    key: isFrames ? `${own}${framesEnd}` : own,
     kind: isCounter ? 'counter' : 'track',
     height: isCounter ? counterHeight : lines * lineHeight + trackPadding,
     indent,
@@ -360,12 +363,6 @@ function rankLabel({ process: { rank, incarnation }, life }: Rank): string {
   return life === 1 ? `Rank ${rank}` : `Rank ${rank}, life ${life}`;
 }
 
-/** By rank: its lives, then what was recorded beside them. */
-const byLife = (a: ViewProcess, b: ViewProcess): number =>
-  a.rank - b.rank ||
-  Number(isBeside(a.incarnation)) - Number(isBeside(b.incarnation)) ||
-  (a.incarnation < b.incarnation ? -1 : a.incarnation > b.incarnation ? 1 : a.index - b.index);
-
 function ranksOf(model: LayoutInput['model']): Rank[] {
   const tracks = new Map<number, ViewTrack[]>();
   for (const track of model.tracks) {
@@ -375,19 +372,11 @@ function ranksOf(model: LayoutInput['model']): Rank[] {
   }
   const lives = new Map<number, number>();
   for (const { rank, incarnation } of model.processes) if (!isBeside(incarnation)) lives.set(rank, (lives.get(rank) ?? 0) + 1);
-  const seen = new Map<string, number>();
-  return [...model.processes].sort(byLife).map((process) => {
-    const own = isBeside(process.incarnation) ? `r${process.rank}.beside` : `r${process.rank}`;
-    const life = (seen.get(own) ?? 0) + 1;
-    seen.set(own, life);
-    return {
-      key: life === 1 ? own : `${own}.${life}`,
-      process,
-      life,
-      lives: lives.get(process.rank) ?? 1,
-      tracks: (tracks.get(process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
-    };
-  });
+  return livesOf(model.processes).map((life) => ({
+    ...life,
+    lives: lives.get(life.process.rank) ?? 1,
+    tracks: (tracks.get(life.process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
+  }));
 }
 
 /** Streams by number; threads with the busiest, which is the main one, first. */

@@ -21,11 +21,12 @@ import {
   type ViewProcess,
   type ViewTrack,
 } from '@ranktrace/protocol';
-import type { RunClient } from '../client/run-client.ts';
-import type { Grouping, ViewState } from '../client/view-state.ts';
+import type { Area, RunClient } from '../client/run-client.ts';
+import { TrackKeys } from '../client/track-keys.ts';
+import { type Grouping, select, type ViewState } from '../client/view-state.ts';
 import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
-import { followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
+import { followLinkedEvent, followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
 import { lanesTop, levelOf, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
 import { type Item, itemAt } from './hit.ts';
@@ -125,6 +126,9 @@ export class TimelineSession {
   readonly layout: ReadonlySignal<Layout>;
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
+  readonly keys: ReadonlySignal<TrackKeys | undefined>;
+  /** The marked area, with the tracks' numbers; undefined while none of its tracks is known. */
+  readonly area: ReadonlySignal<Area | undefined>;
   readonly clockMarks: ReadonlySignal<ClockMarks>;
   readonly alertMarks: ReadonlySignal<readonly AlertMark[]>;
   readonly #stops: (() => void)[];
@@ -155,6 +159,13 @@ export class TimelineSession {
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
+    this.keys = computed(() => (model.value === undefined ? undefined : new TrackKeys(model.value)));
+    this.area = computed(() => {
+      const marked = state.area.value;
+      if (marked === undefined || marked.tracks.length === 0) return marked && { ...marked, tracks: [] };
+      const tracks = this.keys.value?.numbers(marked.tracks) ?? [];
+      return tracks.length === 0 ? undefined : { ...marked, tracks };
+    });
     this.alertMarks = computed(() => alertMarks(this.overview.now.value, this.extent.value.from));
     this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
@@ -173,7 +184,7 @@ export class TimelineSession {
       });
     });
     this.openPanels = computed(() => {
-      const isOpen = { details: state.selected.value !== undefined, area: state.area.value !== undefined, path: state.path.value };
+      const isOpen = { details: state.selected.value !== undefined, area: this.area.value !== undefined, path: state.path.value };
       return (['details', 'area', 'path'] as const).filter((panel) => isOpen[panel]);
     });
     this.panel = computed(() => {
@@ -197,6 +208,7 @@ export class TimelineSession {
       effect(() => this.#followReveal()),
       effect(() => this.#followHeight()),
       followSelection(this),
+      followLinkedEvent(this),
       followLinks(this),
       followSearch(this),
       followPath(this),
@@ -346,7 +358,7 @@ export class TimelineSession {
     batch(() => {
       this.place.value = item;
       this.mergedCount.value = item?.count ?? 1;
-      this.state.selected.value = item === undefined ? undefined : { track: item.track, event: item.event };
+      select(this.state, item && { track: item.track, event: item.event });
     });
   }
 
@@ -407,10 +419,8 @@ export class TimelineSession {
       this.links.value = undefined;
       this.path.value = undefined;
       this.matches.value = undefined;
+      // Another epoch has other numbers; `link` leads to the event again.
       this.state.selected.value = undefined;
-      // Another epoch has other track numbers; areas of all tracks, and pinned ranks, stay what they are.
-      if ((this.state.area.peek()?.tracks.length ?? 0) > 0) this.state.area.value = undefined;
-      this.state.pinned.value = this.state.pinned.peek().filter((key) => !/^t\d/.test(key));
       this.tilesCame.value++;
     });
   }

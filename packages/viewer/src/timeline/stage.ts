@@ -77,7 +77,7 @@ export class Stage {
           session.clockMarks,
           session.alertMarks,
           session.overview.now,
-          session.state.area,
+          session.area,
           session.state.follow,
           theme,
         ]) {
@@ -254,7 +254,7 @@ export class Stage {
     if (marking === undefined) return;
     const tracks = this.#tracksBetween(marking.top, marking.bottom);
     if (tracks.length === 0 || marking.until <= marking.from) return;
-    session.state.area.value = { from: marking.from, until: marking.until, tracks };
+    session.state.area.value = { from: marking.from, until: marking.until, tracks: session.keys.peek()?.of(tracks) ?? [] };
   }
 
   #cancel(): void {

@@ -269,7 +269,7 @@ function Panels({ session, shown }: { session: TimelineSession; shown: Panel }):
 
 function MarkedArea({ session }: { session: TimelineSession }): JSX.Element | null {
   const { client, state } = session;
-  const area = state.area.value;
+  const area = session.area.value;
   if (area === undefined) return null;
   return (
     <>
