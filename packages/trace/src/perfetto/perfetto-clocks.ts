@@ -15,7 +15,8 @@ const incremental = 3;
 const multiplier = 4;
 
 const two32 = 2 ** 32;
-const isOfSequence = (id: number): boolean => id >= 64 && id < 128;
+/** Whether a clock belongs to one sequence. */
+export const isOfSequence = (id: number): boolean => id >= 64 && id < 128;
 /** Most clocks of the whole trace that are kept. */
 const offsetsMax = 256;
 

@@ -312,6 +312,18 @@ describe('a trace of somebody else', () => {
     expect(readSinkCalls(foreign(packets)).header.unixEpoch).toBe(1_766_000_000_000_005_120n);
   });
 
+  it.each([
+    ['MONOTONIC', 3],
+    ['BOOTTIME', 6],
+    ['a clock of its own', 128],
+  ])('begins at the first time of %s, where events name it and no snapshot tells what it reads', (_, clock) => {
+    const unix = 1_766_000_000_000_000_000;
+    const at = (time: number, name: string) => event(unix + time, instant, on(2, name), { clock });
+    const { calls, skipped } = readSinkCalls(foreign([...who, at(0, 'a'), at(4096, 'b')]));
+    expect(calls.flatMap((call) => ('state' in call ? `${call.start} ${call.name}` : []))).toEqual(['0 a', '4096 b']);
+    expect(skipped.events).toBe(0);
+  });
+
   it('skips and counts what it cannot read', () => {
     const ftrace: Packet = (packet) => inside(packet, 1, (out) => out.uint(1, 0));
     const legacy = event(10, 0, on(2, 'legacy'));

@@ -5,7 +5,8 @@ import { nanos } from '@ranktrace/protocol';
 import { isDeviceKind } from '../model/lanes.ts';
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
-import { snapshotTimes } from './perfetto-clocks.ts';
+import { isOfSequence, snapshotTimes } from './perfetto-clocks.ts';
+import { clockId } from './perfetto-fields.ts';
 import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
@@ -55,6 +56,7 @@ class Survey {
   readonly #run = new Map<TrackKey, Arguments>();
   readonly #totals = new Map<TrackKey, Arguments>();
   #firstTime: bigint | undefined;
+  #firstOther: bigint | undefined;
   #boottime: bigint | undefined;
   #unix: bigint | undefined;
   #otherPackets = 0;
@@ -94,10 +96,18 @@ class Survey {
         this.#otherPackets++;
       return;
     }
-    if (this.#firstTime === undefined && packets.hasTime && packets.clock === 0) {
-      this.#firstTime = (BigInt(packets.timeHigh) << 32n) | BigInt(packets.timeLow);
-    }
+    if (packets.hasTime) this.#noteTime();
     if (sequence === factsSequence) this.#facts();
+  }
+
+  /** Notes the first time: of BOOTTIME, and of any clock of the whole trace, for a clock that no snapshot pairs with BOOTTIME is taken to equal it. */
+  #noteTime(): void {
+    const { clock, timeHigh, timeLow } = this.#packets;
+    const isBoottime = clock === 0 || clock === clockId.boottime;
+    if ((isBoottime ? this.#firstTime : this.#firstOther) !== undefined || isOfSequence(clock)) return;
+    const time = (BigInt(timeHigh) << 32n) | BigInt(timeLow);
+    if (isBoottime) this.#firstTime = time;
+    else this.#firstOther = time;
   }
 
   #facts(): void {
@@ -155,7 +165,7 @@ class Survey {
       processes.set(pid, { ...about, alignment: { method: 'exact', bound: nanos(0) }, metadata: new Map() });
     }
     const header = { run: '', worldSize: processes.size, processes: [...processes.values()] };
-    return this.#surveyed(this.#boottime ?? this.#firstTime ?? 0n, header, processes, { isOurs: false, totals: [] });
+    return this.#surveyed(this.#boottime ?? this.#firstTime ?? this.#firstOther ?? 0n, header, processes, { isOurs: false, totals: [] });
   }
 
   #surveyed(
