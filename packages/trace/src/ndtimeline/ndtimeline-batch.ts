@@ -73,7 +73,7 @@ function sharesOf({ ops, meetings }: NdtimelineStep): ReadonlyMap<number, Share>
 export function ndtimelineBatch(recording: NdtimelineRecording, about: NdtimelinePart, shares = new NdtimelineShares(recording)): Batch {
   const { workers, steps } = recording;
   const { run, worker, step: sequence, only = tableNames, metadata = {} } = about;
-  const { step, start, idle } = steps[sequence] as NdtimelineStep;
+  const { step, start, idle, ends } = steps[sequence] as NdtimelineStep;
   const { ops: own, meetings } = shares.of(sequence, worker);
   const { stage, dp, tp } = workers[worker] as NdtimelineWorker;
   const tables = createEventTables();
@@ -85,6 +85,8 @@ export function ndtimelineBatch(recording: NdtimelineRecording, about: Ndtimelin
     return index;
   };
   const length = own.reduce((until, op) => Math.max(until, op.until), 0);
+  const end = ends?.[worker] ?? length;
+  const next = steps[sequence + 1];
   if (wanted.has('tracks')) tables.tracks.append({ track, kind: text('thread'), name: text('main'), tid: 1 });
   if (sequence === 0 && wanted.has('metadata')) {
     for (const [key, value] of Object.entries({ stage, dp, tp, ...metadata })) {
@@ -113,10 +115,10 @@ export function ndtimelineBatch(recording: NdtimelineRecording, about: Ndtimelin
     tables.collectives.append({ ...place, ...of, id: 0, parent: 0, state: spanState.whole });
   }
   const before = idle?.[worker] ?? 0;
-  if (own.length > 0 && wanted.has('steps'))
-    tables.steps.append({ start: start + before, length: length - before, track, step, overhead: 0 });
+  if (own.length > 0 && wanted.has('steps')) tables.steps.append({ start: start + before, length: end - before, track, step, overhead: 0 });
   for (const [type, all] of wanted.has('phases') ? phases : []) {
-    const sum = all.reduce((total, { from, until }) => total + until - from, 0);
+    // Within the step: an op may run on beside the next one.
+    const sum = all.reduce((total, { from, until }) => total + Math.min(until, end) - Math.min(from, end), 0);
     tables.phases.append({ step, name: text(type), length: sum, calls: all.length });
   }
   const header = {
@@ -129,7 +131,8 @@ export function ndtimelineBatch(recording: NdtimelineRecording, about: Ndtimelin
     hostName: `PP ${stage} DP ${dp}${tp === undefined ? '' : ` TP ${tp}`}`,
     pid: 1 + worker,
     epoch: '1000',
-    watermark: rankTime(start + length),
+    // No event of a later step is before that step's start, on any worker; but ops of two steps may overlap.
+    watermark: rankTime(Math.min(start + length, next?.start ?? Number.POSITIVE_INFINITY)),
     last: sequence === steps.length - 1,
     dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
   };

@@ -44,6 +44,8 @@ export interface NdtimelineStep {
   readonly start: number;
   /** Per worker, ns from `start` to the end of its previous step, at least 0; absent where none ended later. */
   readonly idle?: Float64Array;
+  /** Per worker, ns from `start` to the end of its step; absent where all of them end with their last op. */
+  readonly ends?: Float64Array;
   readonly ops: readonly NdtimelineOp[];
   /** Members are indexes into `workers`; sequences are unique in their group. */
   readonly meetings: readonly MatchedCollective[];

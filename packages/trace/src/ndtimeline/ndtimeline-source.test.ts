@@ -96,6 +96,58 @@ it('has the steps, the ops and their lengths of the recording, each worker as a 
   }
 });
 
+describe('an op that runs on into later steps', () => {
+  const [names, micros] = [['forward-compute', 'backward-compute', 'checkpoint'] as const, 1000];
+  const op = (step: number, name: string, ts: number, dur: number) => {
+    return { name, ph: 'X', pid: 0, tid: name === 'checkpoint' ? 1 : 0, ts, dur, args: { step, seq_id: 0 } };
+  };
+  /** Steps of 850 µs, one a ms; the op of step 4 begins at its end, and takes `long` µs. */
+  const stepsWith = (long: number) => {
+    const events = Array.from({ length: 12 }, (_, step) => [
+      op(step, names[0], step * micros, 400),
+      op(step, names[1], step * micros + 450, 400),
+      ...(step === 4 ? [op(step, names[2], 4 * micros + 860, long)] : []),
+    ]).flat();
+    const about = [0, 1].map((tid) => ({ name: 'thread_name', ph: 'M', pid: 0, tid, args: { name: `PP rank 0, TP rank 0, ${tid}` } }));
+    const text = JSON.stringify([{ name: 'process_name', ph: 'M', pid: 0, args: { name: 'DP rank [0]' } }, ...about, ...events]);
+    const starts: number[] = [];
+    const steps = new Map<number, readonly [start: number, length: number]>();
+    let late: number | undefined;
+    const merge = mergeRun(ndtimelineSources(read(text), 'job'), {
+      begin: () => {},
+      lane: () => {},
+      event: ({ kind, step, start, length }) => {
+        if (kind === 'span') starts.push(start);
+        if (kind === 'step') steps.set(step, [start, length]);
+      },
+      end: ([first]) => {
+        late = first?.late;
+      },
+    });
+    for (const _ of merge);
+    return { starts, late, steps };
+  };
+
+  it.each([200, 3000])('is in order and on time, and no step is shorter than none (%i µs)', (long) => {
+    const { starts, late, steps } = stepsWith(long);
+    expect(late).toBe(0);
+    expect(starts).toEqual(starts.toSorted((a, b) => a - b));
+    expect(Math.min(...[...steps.values()].map(([, length]) => length))).toBeGreaterThan(0);
+  });
+
+  it('puts the next step off by as much as it takes of that, but ends its own step where it takes most of the next', () => {
+    expect([4, 5].map((step) => stepsWith(200).steps.get(step))).toEqual([
+      [4e6, 1_060_000],
+      [5_060_000, 790_000],
+    ]);
+    expect([4, 5, 6].map((step) => stepsWith(3000).steps.get(step))).toEqual([
+      [4e6, 1e6],
+      [5e6, 850_000],
+      [6e6, 850_000],
+    ]);
+  });
+});
+
 it('distinguishes tensor-parallel ranks where the timeline does', () => {
   const { csv } = pipelineJob({ seed: 3, stages: 2, replicas: 2, microbatches: 3, steps: 1 });
   const events = JSON.parse(timelineOf(csv)) as { name: string; tid: number; args: { name?: string } }[];

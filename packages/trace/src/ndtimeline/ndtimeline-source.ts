@@ -172,7 +172,10 @@ class NdtimelineReader {
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** Steps in order of time: each begins with the first of its ops on any worker, but on no worker before that worker's previous step has ended. */
+/**
+ * Steps in order of time: each begins with the first of its ops on any worker, but on no worker before that worker's previous step has ended. Where an op
+ * runs on through most of the worker's next step, as a checkpoint that is written beside it, its step ends where the next one begins.
+ */
 function stepsOf(ops: ReadonlyMap<number, readonly NdtimelineOp[]>, workers: readonly NdtimelineWorker[]): NdtimelineStep[] {
   const begins = [...ops].map(([step, ofStep]) => ({
     step,
@@ -181,12 +184,44 @@ function stepsOf(ops: ReadonlyMap<number, readonly NdtimelineOp[]>, workers: rea
   }));
   begins.sort((a, b) => a.start - b.start || a.step - b.step);
   const reported = new Map<string, number>();
-  const ended = new Float64Array(workers.length);
+  const before: (StepOfWorker | undefined)[] = workers.map(() => undefined);
   return begins.map(({ step, ofStep, start }): NdtimelineStep => {
     const drawn = ofStep.map((op) => ({ ...op, from: op.from - start, until: op.until - start }));
-    const idle = ended.map((end) => Math.max(0, end - start));
-    for (const { worker, until } of ofStep) ended[worker] = Math.max(ended[worker] as number, until);
+    const [idle, ends] = [new Float64Array(workers.length), new Float64Array(workers.length)];
+    for (const [worker, { from, until }] of extentsOf(ofStep)) {
+      const previous = before[worker];
+      if (previous !== undefined && previous.end > (from + until) / 2) {
+        previous.end = Math.max(previous.begin, from);
+        previous.ends[worker] = previous.end - previous.start;
+      }
+      const begin = Math.min(until, Math.max(start, previous?.end ?? start));
+      idle[worker] = begin - start;
+      ends[worker] = until - start;
+      before[worker] = { start, begin, end: until, ends };
+    }
     const whole = withWaits(drawn, workers);
-    return { step, start, idle, ops: whole, meetings: ndtimelineMeetings(whole, workers, reported) };
+    return { step, start, idle, ends, ops: whole, meetings: ndtimelineMeetings(whole, workers, reported) };
   });
+}
+
+/** A worker's last step so far; `begin` and `end` as `start`, ns on the recording's axis. */
+interface StepOfWorker {
+  readonly start: number;
+  readonly begin: number;
+  end: number;
+  readonly ends: Float64Array;
+}
+
+/** By worker: the begin of its first op and the end of its last one. */
+function extentsOf(ops: readonly NdtimelineOp[]): ReadonlyMap<number, { readonly from: number; readonly until: number }> {
+  const extents = new Map<number, { from: number; until: number }>();
+  for (const { worker, from, until } of ops) {
+    const extent = extents.get(worker);
+    if (extent === undefined) extents.set(worker, { from, until });
+    else {
+      extent.from = Math.min(extent.from, from);
+      extent.until = Math.max(extent.until, until);
+    }
+  }
+  return extents;
 }
