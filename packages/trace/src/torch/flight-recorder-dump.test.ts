@@ -139,6 +139,21 @@ describe('a coalesced call', () => {
     expect(dump.collectives[0]?.ended).toBe(1759300074006000000n);
   });
 
+  it('is one of two that have its number, where the process made its group anew', () => {
+    const life = (ms: number) => [
+      entry('all_reduce', 1, 'completed', false, ms),
+      entry('_broadcast_oop', 2, 'scheduled', false, ms + 1),
+      { ...entry('ALLGATHER_coalesced', 2, 'completed', false, ms + 2), input_sizes: [] },
+    ];
+    const ordinary = [entry('all_reduce', 1, 'completed', false, 40), entry('all_reduce', 2, 'completed', false, 41)];
+    const dump = read([...life(0), ...life(20), ...ordinary, ...life(60)]);
+    const ms = (time: bigint | undefined) => Number((time ?? 0n) - 1759300074000000000n) / 1e6;
+    expect(dump.collectives.map(({ op, sequence, created, ended }) => `${op} ${sequence} ${ms(created)}–${ms(ended)}`)).toEqual([
+      ...['all_reduce 1 0–5', 'ALLGATHER_coalesced 2 1–7', 'all_reduce 1 20–25', 'ALLGATHER_coalesced 2 21–27'],
+      ...['all_reduce 1 40–45', 'all_reduce 2 41–46', 'all_reduce 1 60–65', 'ALLGATHER_coalesced 2 61–67'],
+    ]);
+  });
+
   it('whose ops are not in the dump any more is as it is', () => {
     expect(lines(read([entry('coalesced', 1, 'completed', true), entry('allreduce_coalesced', 1, 'completed')]))).toEqual([
       ...['coalesced world#1 8 true true', 'allreduce_coalesced world#1 8 true false'],

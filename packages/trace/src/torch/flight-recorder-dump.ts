@@ -113,21 +113,30 @@ function collectiveOf(entry: unknown): DumpedCollective | undefined {
   };
 }
 
-/** `entries`, in the order of the file, with each coalesced call and its ops made one. */
+/**
+ * `entries`, in the order of the file, with each coalesced call and its ops made one: the ops right before the call, among those of its group. Other entries
+ * of its number are of another life of the group, which one process may make several times.
+ */
 function joinedCalls(entries: readonly DumpedCollective[]): DumpedCollective[] {
-  const numberOf = ({ group, isSend, sequence }: DumpedCollective): string => `${isSend} ${sequence} ${group}`;
-  const calls = new Map(entries.filter(({ op }) => op.endsWith('coalesced')).map((call) => [numberOf(call), call]));
-  if (calls.size === 0) return [...entries];
   const opsOf = new Map<DumpedCollective, DumpedCollective[]>();
-  for (const entry of entries) {
-    const call = calls.get(numberOf(entry));
-    if (call === undefined || call === entry) continue;
-    const ops = opsOf.get(call);
-    if (ops === undefined) opsOf.set(call, [entry]);
-    else ops.push(entry);
+  const callOf = new Map<DumpedCollective, DumpedCollective>();
+  const open = new Map<string, DumpedCollective>();
+  for (const entry of entries.toReversed()) {
+    const group = `${entry.isSend} ${entry.group}`;
+    const call = open.get(group);
+    if (entry.op.endsWith('coalesced')) {
+      open.set(group, entry);
+      callOf.set(entry, entry);
+    } else if (call?.sequence === entry.sequence && !entry.isOver) {
+      const ops = opsOf.get(call) ?? [];
+      opsOf.set(call, ops);
+      ops.push(entry);
+      callOf.set(entry, call);
+    } else open.delete(group);
   }
+  for (const ops of opsOf.values()) ops.reverse();
   return entries.flatMap((entry) => {
-    const call = calls.get(numberOf(entry));
+    const call = callOf.get(entry);
     if (call === undefined) return entry;
     const ops = opsOf.get(call);
     const [first] = ops ?? [];
