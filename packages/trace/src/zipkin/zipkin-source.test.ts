@@ -1,7 +1,7 @@
 import { deflateRawSync } from 'node:zlib';
 import { type Batch, encodeBatch } from '@ranktrace/protocol';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { runCount } from '../../../../test/setup/seeds.ts';
 import { TraceError } from '../model/errors.ts';
 import { expectSkewRemoved } from '../testing/skew-case.ts';
@@ -101,6 +101,18 @@ describe('zipkin spans', () => {
     ];
     const { spans, skipped } = readZipkinSpans(bytesOf([good, ...bad]));
     expect([spans.length, skipped]).toEqual([1, bad.length]);
+  });
+
+  it('finds ids for shared spans in few tries, though others have the ids that it would give', () => {
+    const [many, taken] = [1000, 1n << 40n];
+    const hex = (value: bigint) => value.toString(16).padStart(16, '0');
+    const others = Array.from({ length: many }, (_, at) => ({ traceId: 'a', id: hex(taken + BigInt(at)), timestamp: 1 }));
+    const shared = { traceId: 'a', id: hex(taken ^ 0x9e3779b97f4a7c15n), kind: 'SERVER', shared: true, timestamp: 1 };
+    const tries = vi.spyOn(BigInt, 'asUintN');
+    const { spans } = readZipkinSpans(bytesOf([...others, ...Array(many).fill(shared)]));
+    expect(tries.mock.calls.length).toBeLessThan(4 * many);
+    tries.mockRestore();
+    expect(new Set(spans.map(({ id }) => id)).size).toBe(2 * many);
   });
 
   it('cuts long texts and surplus tags, and counts that', () => {

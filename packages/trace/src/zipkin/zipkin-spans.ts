@@ -170,10 +170,10 @@ function readSpan(entry: unknown, counts: { cut: number }): Draft | undefined {
 
 /** Gives each server that shares its client's id its own id, and makes that the parent of the spans below it. */
 function unshare(spans: readonly Draft[]): void {
-  const used = new Set<string>();
+  const ids = new UnusedIds();
   const callers = new Map<string, Draft>();
   for (const span of spans) {
-    used.add(span.id);
+    ids.used.add(span.id);
     if (span.side === 'client' && !span.isShared) callers.set(span.id, span);
   }
   // By the shared id: the servers that take over its children.
@@ -184,7 +184,7 @@ function unshare(spans: readonly Draft[]): void {
     const shared = span.id;
     const ofId = servers.get(shared) ?? new Map<string, Draft>();
     servers.set(shared, ofId);
-    span.id = unusedId(shared, ofId.size, used);
+    span.id = ids.take(shared, ofId.size);
     span.parentId = shared;
     renamed.add(span);
     // Among several servers (a retry), the first of a service: the file does not say which one a child belongs to.
@@ -204,17 +204,25 @@ function unshare(spans: readonly Draft[]): void {
 
 const placeOf = ({ service, address }: Draft): string => JSON.stringify([service, address]);
 
-/** An id unused in the trace, derived from a shared one, so that reading a file again gives the same. */
-function unusedId(shared: string, nth: number, used: Set<string>): string {
-  for (let value = BigInt(`0x${shared}`) ^ 0x9e3779b97f4a7c15n; ; value++) {
-    const id = BigInt.asUintN(64, value + BigInt(nth))
-      .toString(16)
-      .padStart(16, '0');
-    if (used.has(id) || /^0+$/.test(id)) continue;
-    used.add(id);
+/** Ids unused in a trace, derived from shared ones, so that reading a file again gives the same. */
+class UnusedIds {
+  readonly used = new Set<string>();
+  /** Where ids are sought that a shared one does not give: each used one is met once, not once for each shared one. */
+  #next: bigint | undefined;
+
+  take(shared: string, nth: number): string {
+    const derived = (BigInt(`0x${shared}`) ^ 0x9e3779b97f4a7c15n) + BigInt(nth);
+    let id = idOf(derived);
+    while (this.used.has(id) || /^0+$/.test(id)) {
+      this.#next = (this.#next ?? derived) + 1n;
+      id = idOf(this.#next);
+    }
+    this.used.add(id);
     return id;
   }
 }
+
+const idOf = (value: bigint): string => BigInt.asUintN(64, value).toString(16).padStart(16, '0');
 
 function membersOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
