@@ -98,6 +98,8 @@ describe('zipkin spans', () => {
       { ...good, traceId: 'xyz' },
       { ...good, timestamp: -1 },
       { ...good, timestamp: '1' },
+      { ...good, duration: -5 },
+      { ...good, duration: 'long' },
     ];
     const { spans, skipped } = readZipkinSpans(bytesOf([good, ...bad]));
     expect([spans.length, skipped]).toEqual([1, bad.length]);
@@ -113,6 +115,22 @@ describe('zipkin spans', () => {
     expect(tries.mock.calls.length).toBeLessThan(4 * many);
     tries.mockRestore();
     expect(new Set(spans.map(({ id }) => id)).size).toBe(2 * many);
+  });
+
+  it('takes times with fractions as the nearest whole µs, and a span without a duration as not finished', () => {
+    const span = { traceId: 'a', id: 'b', annotations: [{ timestamp: 1_790_000_000_000_003.5, value: 'x' }] };
+    const { spans, skipped, cut } = readZipkinSpans(
+      bytesOf([
+        { ...span, timestamp: 1_790_000_000_000_000.5, duration: 1000.25 },
+        { ...span, id: 'c', timestamp: 1_790_000_000_000_002, duration: null },
+      ]),
+    );
+    expect([skipped, cut]).toEqual([0, 0]);
+    expect(spans.map(({ startMicros, lengthMicros }) => [startMicros, lengthMicros])).toEqual([
+      [1_790_000_000_000_001, 1000],
+      [1_790_000_000_000_002, undefined],
+    ]);
+    expect(spans[0]?.annotations).toEqual([{ micros: 1_790_000_000_000_004, value: 'x' }]);
   });
 
   it('cuts long texts and surplus tags, and counts that', () => {

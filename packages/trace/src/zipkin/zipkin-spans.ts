@@ -40,7 +40,7 @@ export interface ZipkinSpan {
 export interface ZipkinSpans {
   /** In the order of the file. */
   readonly spans: readonly ZipkinSpan[];
-  /** Entries that are no spans, or have no time. */
+  /** Entries that are no spans, or have no time, or a duration that is none. */
   readonly skipped: number;
   /** Tags beyond the limit of a span, parts of texts beyond the limit of a text, annotations without a plausible time. */
   readonly cut: number;
@@ -134,6 +134,8 @@ function readSpan(entry: unknown, counts: { cut: number }): Draft | undefined {
   const startMicros = micros(given.timestamp);
   if (traceId === '' || id === '' || startMicros === undefined) return undefined;
   const lengthMicros = micros(given.duration);
+  // Without a duration it was not finished; of one that is none, that cannot be said.
+  if (lengthMicros === undefined && given.duration !== undefined && given.duration !== null) return undefined;
   const bounded = (value: unknown): string => {
     const whole = text(value);
     if (whole.length > textCharsMax) counts.cut++;
@@ -233,9 +235,9 @@ function text(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 }
 
-/** Whole µs that later multiply exactly to ns; undefined for anything else. */
+/** Whole µs that later multiply exactly to ns; undefined for anything else. The format has whole ones, but OpenTelemetry's exporters wrote fractions. */
 const micros = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : undefined;
 
 /** Lower case, padded to full width; '' for an invalid id. */
 function hexId(value: unknown, digits: 16 | 32): string {
