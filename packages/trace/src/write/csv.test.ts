@@ -136,3 +136,11 @@ it('collapsed stacks: spans nest as on the timeline, and no name makes a line or
     '',
   ]);
 });
+
+it('collapsed stacks: spans that lie thousands deep count for the last stack that has a line', () => {
+  const depth = 20_000;
+  const spans = Array.from({ length: depth }, (_, at) => ({ name: 'f', start: traceTime(at), length: nanos(2 * (depth - at)) }));
+  const lines = written(foldedWriter, spans).trimEnd().split('\n');
+  expect(Math.max(...lines.map((line) => line.split(';').length))).toBe(2 + 1024);
+  expect(lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)).toBe(2 * depth);
+});

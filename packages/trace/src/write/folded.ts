@@ -16,16 +16,22 @@ import { writeLimits as limits } from './write-limits.ts';
 class Node {
   readonly name: string;
   readonly parent: Node | undefined;
+  /** Nodes above it. */
+  readonly depth: number;
   self = 0;
   readonly children = new Map<string, Node>();
 
   constructor(name: string, parent: Node | undefined) {
     this.name = name;
     this.parent = parent;
+    this.depth = parent === undefined ? 0 : parent.depth + 1;
   }
 }
 
-/** A sink that writes collapsed stacks, at `end`. Spans below the last of `foldedNodesMax` stacks count for the stack that they lie in. */
+/**
+ * A sink that writes collapsed stacks, at `end`. Spans below the last of `foldedNodesMax` stacks, or inside of `foldedDepthMax` others, count for the stack
+ * that they lie in.
+ */
 export function foldedWriter(write: WriteBytes): TraceSink {
   return new FoldedWriter(write);
 }
@@ -94,13 +100,18 @@ class FoldedWriter implements TraceSink {
     const known = parent.children.get(name);
     if (known !== undefined) return known;
     // Lanes always have a line of their own; there are few.
-    if (this.#nodes >= limits.foldedNodesMax && parent.parent?.parent !== undefined) return parent;
+    if (this.#nodes >= limits.foldedNodesMax && parent.depth >= laneDepth) return parent;
+    // Each line names all of its stack, and writing goes as deep.
+    if (parent.depth >= limits.foldedDepthMax + laneDepth) return parent;
     this.#nodes++;
     const node = new Node(name, parent);
     parent.children.set(name, node);
     return node;
   }
 }
+
+/** Of a lane, below its process and the root. */
+const laneDepth = 2;
 
 /** A name without the signs that separate frames and lines. */
 const frameOf = (name: string): string => name.replaceAll(/[;\t\r\n]/g, '_') || '(no name)';
