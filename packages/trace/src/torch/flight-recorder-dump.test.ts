@@ -96,6 +96,26 @@ test('entries of nccl: ends that the watchdog saw, sends, groups with a name; wh
   ]);
 });
 
+it.each([
+  ['ComplexDouble', 16 * 6],
+  ['ComplexHalf', 4 * 6],
+  ['Float8_e4m3fnuz', 6],
+  ['UInt16', 2 * 6],
+  ['Bits4x2', 0],
+  ['toString', 0],
+])('the payload of a tensor of %s is %i bytes, and one that is known in part is not known', (type, bytes) => {
+  const entry = {
+    ...{ profiling_name: 'nccl:all_reduce', collective_seq_id: 1, time_created_ns: '1759300074000000123' },
+    state: 'completed',
+  };
+  const entries = [
+    { ...entry, input_sizes: [[2, 3]], input_dtypes: [type] },
+    { ...entry, input_sizes: [[2, 3], [4]], input_dtypes: [type, 'Float'] },
+  ];
+  const { collectives } = readFlightRecorder(new TextEncoder().encode(JSON.stringify({ entries })));
+  expect(collectives.map((collective) => collective.bytes)).toEqual([bytes, bytes === 0 ? 0 : bytes + 16]);
+});
+
 describe('a coalesced call', () => {
   const entry = (name: string, sequence: number, state: string, isSend = false, ms = 0) => ({
     ...{ process_group: ['0', 'default_pg'], profiling_name: `nccl:${name}`, is_p2p: isSend, state, retired: state === 'completed' },

@@ -15,6 +15,7 @@
 import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { limits } from '../model/limits.ts';
+import { elementBytes } from './element-bytes.ts';
 import { looksLikePickle, readPickle } from './pickle.ts';
 
 /** One collective, or one send or receive, of one rank. */
@@ -46,10 +47,6 @@ export interface FlightRecorderDump {
 
 const everyone = 'world';
 const ownKeys = /"(?:collective_seq_id|pg_status)"\s*:/;
-const elementBytes: Readonly<Record<string, number>> = {
-  ...{ Double: 8, Long: 8, ComplexFloat: 8, Float: 4, Int: 4, Half: 2, BFloat16: 2, Short: 2, Byte: 1, Char: 1, Bool: 1 },
-  ...{ Float8_e4m3fn: 1, Float8_e5m2: 1 },
-};
 
 /** Whether a file that begins so is a dump; `text`: the same bytes as text. */
 export const looksLikeFlightRecorder = (bytes: Uint8Array, text: string): boolean =>
@@ -160,8 +157,10 @@ function bytesOf(sizes: unknown, types: unknown): number {
   let bytes = 0;
   for (let at = 0; at < sizes.length; at++) {
     const shape: unknown = sizes[at];
-    if (!Array.isArray(shape)) return 0;
-    bytes += shape.reduce((product: number, length) => product * (countOf(length) ?? 0), elementBytes[String(types[at])] ?? 0);
+    const size = elementBytes(String(types[at]));
+    // Of a payload in part unknown, the rest would be too small a number.
+    if (!Array.isArray(shape) || size === undefined) return 0;
+    bytes += shape.reduce((product: number, length) => product * (countOf(length) ?? 0), size);
   }
   return Number.isSafeInteger(bytes) ? bytes : 0;
 }

@@ -28,6 +28,7 @@ import { ColumnTable } from '../model/column-table.ts';
 import { indexesOf, kernelCategories } from '../model/kineto-categories.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
+import { elementBytes } from './element-bytes.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 export const collectiveColumns = {
@@ -58,22 +59,6 @@ export const recordedCollective = 'collective_comm';
 
 /** Whether a user annotation of this name comes from a communication library, not from the program. */
 export const isLibraryAnnotation = (name: string): boolean => blockingName.test(name) || launchName.test(name);
-
-const elementBytes: Readonly<Record<string, number>> = {
-  Byte: 1,
-  Char: 1,
-  Bool: 1,
-  Short: 2,
-  Half: 2,
-  BFloat16: 2,
-  Int: 4,
-  Float: 4,
-  Long: 8,
-  Double: 8,
-  ComplexHalf: 4,
-  ComplexFloat: 8,
-  ComplexDouble: 16,
-};
 
 /** `_allgather_base`, `nccl:_all_gather_base`, `ncclDevKernel_AllGather_RING_LL(…)` → `all_gather`; '' if not a single collective. */
 const collectiveOp = (name: string): string => collectiveKind(name) ?? '';
@@ -362,8 +347,7 @@ function peerOf(op: string, columns: KinetoTable['communications']['columns'], r
 function bytesOf({ communications, strings }: KinetoTable, op: string, row: number): number {
   const { type, elementsIn, elementsOut, bytesIn } = communications.columns;
   if ((bytesIn[row] as number) >= 0) return bytesIn[row] as number;
-  const typeName = strings.get(type[row] as number);
-  const size = elementBytes[typeName] ?? (typeName.startsWith('Float8') ? 1 : 0);
+  const size = elementBytes(strings.get(type[row] as number)) ?? 0;
   const [into, out] = [Math.max(0, elementsIn[row] as number), Math.max(0, elementsOut[row] as number)];
   const bytes = size * (op === 'recv' || into === 0 ? out : into);
   return Number.isSafeInteger(bytes) ? bytes : 0;
