@@ -7,6 +7,7 @@
 // A clock that no snapshot pairs with BOOTTIME is taken to equal it. REALTIME is right to 256 ns: it does not fit a double.
 
 import { clock as clockField, clockId, clockSnapshot } from './perfetto-fields.ts';
+import { perfettoLimits as limits } from './perfetto-limits.ts';
 import type { PacketPart } from './perfetto-packets.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
 
@@ -103,6 +104,9 @@ function readSnapshot(wire: Wire, { at, end }: PacketPart): Reading[] {
     if (tag !== lengthTag(clockSnapshot.clocks)) {
       wire.skip(tag, end);
       continue;
+    }
+    if (readings.length >= limits.perfettoSnapshotClocksMax) {
+      throw wire.broken(`a clock snapshot has more than ${limits.perfettoSnapshotClocksMax} clocks`, 'too_large');
     }
     const until = wire.nested(end);
     const reading = { id: 0, low: 0, high: 0, isIncremental: false, unit: 1 };

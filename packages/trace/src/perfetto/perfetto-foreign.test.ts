@@ -380,6 +380,18 @@ describe('a trace of somebody else', () => {
     expect(calls.map((call) => ('arguments' in call ? call.arguments?.size : -1))).toEqual([-1, limits.perfettoArgumentsMax, undefined]);
     expect(skipped.arguments).toBe(2);
   });
+
+  it('has bounded clocks in a snapshot', () => {
+    const snapshot =
+      (clocks: number): Packet =>
+      (packet) =>
+        inside(packet, 6, (about) => {
+          for (let read = 0; read < clocks; read++) inside(about, 1, () => {});
+        });
+    const most = limits.perfettoSnapshotClocksMax;
+    expect(reported([snapshot(most), event(5, instant, on(2, 'a'))]).slice(1)).toEqual(['0 instant a']);
+    expect(() => reported([snapshot(most + 1), event(5, instant, on(2, 'a'))])).toThrow('a clock snapshot has more than 1024 clocks');
+  });
 });
 
 describe('bytes that anything may have happened to', () => {

@@ -9,6 +9,8 @@ export const perfettoLimits = {
   perfettoTracksMax: 262_144,
   /** Packet sequences, about 1 KiB each beside their interned strings; a trace with more is refused (`too_large`). */
   perfettoSequencesMax: 262_144,
+  /** Clocks that one snapshot reads; a trace with more is refused (`too_large`). */
+  perfettoSnapshotClocksMax: 1024,
   /** Interned strings of all sequences together, as they lie in memory; a trace with more is refused (`too_large`). */
   perfettoInternedBytesMax: 268_435_456,
   /** One name, category or argument; the rest of a longer one is cut off. */
