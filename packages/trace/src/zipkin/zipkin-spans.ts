@@ -235,7 +235,7 @@ function text(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 }
 
-/** Whole µs that later multiply exactly to ns; undefined for anything else. The format has whole ones, but OpenTelemetry's exporters wrote fractions. */
+/** Whole µs that later multiply exactly to ns; undefined for anything else. The format has whole ones; a fraction is rounded. */
 const micros = (value: unknown): number | undefined =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : undefined;
 
