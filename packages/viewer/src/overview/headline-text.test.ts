@@ -32,10 +32,14 @@ const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind
 
 /** The page's sentence about waiting, from waiting in ms for each rank over 0.25 s of steps of each of the four. */
 function reported(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
+  return reportedOf(ranks, waiting, findings);
+}
+
+function reportedOf(of: readonly OverviewRank[], waiting: Overview['waiting'], findings: readonly ViewFinding[] = []): string {
   const headline = headlineOf({
     phases: ['forward'],
     phaseRoles: ['work'],
-    ranks,
+    ranks: of,
     findings,
     waiting,
     waitingStepTime: 1000 * ms,
@@ -67,6 +71,13 @@ it.each([
   ['', waits(26, 24, 25, 25), [{ ...straggler(), kind: 'rotating_imbalance', text: 'uneven' }]],
 ])('says: %s', (text, waiting, findings) => {
   expect(reported(waiting, ...findings)).toBe(text);
+});
+
+it('weighs the waiting for a rank by the number of ranks, however often each was started', () => {
+  const two = ranks.slice(0, 2);
+  const lives = [0, 2, 4].flatMap((first) => two.map((one, at) => ({ ...one, process: first + at })));
+  const text = 'No rank holds the others up: they wait for 10 % of a step, for one rank after the other.';
+  expect([reportedOf(two, waits(62, 38)), reportedOf(lives, waits(62, 38))]).toEqual([text, text]);
 });
 
 it('promises nothing before all is looked at', () => {

@@ -19,6 +19,7 @@ import {
   runStateOf,
   type ViewFinding,
 } from '@ranktrace/protocol';
+import { rankCount } from './rank-lives.ts';
 
 /** One rank against the median rank. */
 export interface RankPhases {
@@ -171,7 +172,7 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
     const hasAlert = cause !== undefined || charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
     // A rank that others wait for is no good news, whether a finding charges it or not.
     const isWaitedFor = waiting?.isOneRank === true && waiting.ofStepsForMost >= noticeablePart;
-    const isGood = all.length > 1 && !isWaitedFor && !isUnknown;
+    const isGood = rankCount(overview.ranks) > 1 && !isWaitedFor && !isUnknown;
     return { ...nobody, tone: hasAlert ? 'alert' : isGood ? 'good' : 'note', waiting };
   }
   const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
@@ -205,7 +206,7 @@ function waitingOf(
   const most = waiting.reduce((of, other) => (other.waitedFor > of.waitedFor ? other : of));
   const forRanks = waiting.reduce((sum, { rank, waitedFor }) => (charged.has(rank) ? sum + waitedFor : sum), 0);
   const part = most.waitedFor / whole;
-  const count = new Set(ranks.map(({ rank }) => rank)).size;
+  const count = rankCount(ranks);
   const others = count > 0 ? (count - 1) / count : 0;
   // Waits behind compute hold no step up: of devices, only communication alone may.
   const exposed = timeOfAll(gpus, 'exposed') / timeOfAll(gpus, 'length');
@@ -214,7 +215,7 @@ function waitingOf(
   return {
     forRanks: forRanks / whole,
     most: { rank: most.rank, part },
-    isOneRank: part >= (1 + 1 / Math.max(1, ranks.length)) / 2,
+    isOneRank: part >= (1 + 1 / Math.max(1, count)) / 2,
     ofSteps: Math.min(ofStepsMax, ofSteps(whole)),
     ofStepsForMost: others > 0 ? Math.min(ofStepsMax, ofSteps(most.waitedFor)) / others : 0,
   };
