@@ -1,6 +1,6 @@
 import type { FindingCost, Overview, OverviewRank, ViewFinding } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
-import { costText, nobodyText, waitingText } from './headline-text.ts';
+import { costText, nobodyText, scopeText, waitingText } from './headline-text.ts';
 import { headlineOf } from './slow-ranks.ts';
 
 const ms = 1e6;
@@ -78,6 +78,13 @@ it('weighs the waiting for a rank by the number of ranks, however often each was
   const lives = [0, 2, 4].flatMap((first) => two.map((one, at) => ({ ...one, process: first + at })));
   const text = 'No rank holds the others up: they wait for 10 % of a step, for one rank after the other.';
   expect([reportedOf(two, waits(62, 38)), reportedOf(lives, waits(62, 38))]).toEqual([text, text]);
+});
+
+it('says whose verdict it is beside figures of some steps, where there is one', () => {
+  const one = headlineOf({ phases: ['forward'], phaseRoles: ['work'], ranks: ranks.slice(0, 1), findings: [], analysed: true });
+  expect([scopeText(one, false), scopeText(one, true)]).toEqual(['', 'In the whole run: ']);
+  expect(scopeText({ ...one, tone: 'alert' }, false)).toBe('In the whole run: ');
+  expect(scopeText({ ...one, cause: 'all ranks wait for their data' }, false)).toBe('In the whole run: ');
 });
 
 it('promises nothing before all is looked at', () => {

@@ -52,4 +52,9 @@ export function nobodyText({ waiting, tone, isUnknown }: Pick<Headline, 'waiting
   return `No rank holds the others up: they wait for ${formatPercent(ofSteps)} of a step, ${whose}.`;
 }
 
+/** Before a verdict beside figures of some steps: findings and waits are of the whole run. Of a rank by itself there may be no verdict. */
+export function scopeText({ ranks, cause, tone }: Pick<Headline, 'ranks' | 'cause' | 'tone'>, hasOthers: boolean): string {
+  return ranks.length > 0 || cause !== undefined || tone === 'alert' || hasOthers ? 'In the whole run: ' : '';
+}
+
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);

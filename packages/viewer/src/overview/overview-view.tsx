@@ -19,7 +19,7 @@ import { useWidth } from '../controls/use-width.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
 import { GpuBars } from './gpu-bars.tsx';
-import { costText, nobodyText, waitingText } from './headline-text.ts';
+import { costText, nobodyText, scopeText, waitingText } from './headline-text.ts';
 import type { HeatMeasure } from './heat-cells.ts';
 import { HeatMap, type HeatMapProps, measuresOf } from './heat-map.tsx';
 import { onsetsOf } from './onsets.ts';
@@ -273,7 +273,7 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
         </>
       )}
       {/* Findings and waits are of the whole run, whatever steps the figures are of. */}
-      {isZoomed && overview.analysed && 'In the whole run: '}
+      {isZoomed && overview.analysed && scopeText(headline, hasOthers)}
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
       {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? ' ' : '. '}`}
       {isNobody && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
