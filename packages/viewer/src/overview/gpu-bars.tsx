@@ -16,7 +16,7 @@ import './gpu-bars.css';
 export interface GpuBarsProps {
   readonly gpus: readonly OverviewGpu[];
   /** Undefined where there is no timeline to go to. */
-  readonly onPick: ((rank: number) => void) | undefined;
+  readonly onPick: ((gpu: OverviewGpu) => void) | undefined;
   /** Unfolds the first of them: where nobody can click, as in print. */
   readonly unfolded?: number;
 }
@@ -55,7 +55,7 @@ export function GpuBars({ gpus, onPick, unfolded = 0 }: GpuBarsProps): JSX.Eleme
           return (
             <li key={name}>
               <div class="phase-row">
-                <PickLink title={aboutText(gpu)} onPick={onPick && (() => onPick(gpu.rank))}>
+                <PickLink title={aboutText(gpu)} onPick={onPick && (() => onPick(gpu))}>
                   {name}
                   <span class="only-aloud">
                     : {aboutText(gpu)}

@@ -26,6 +26,7 @@ import { onsetsOf } from './onsets.ts';
 import { PhaseBars, phasesTitle } from './phase-bars.tsx';
 import { rankCount } from './rank-lives.ts';
 import { RankTable } from './rank-table.tsx';
+import { processOfGpu, rankTarget } from './rank-target.ts';
 import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases, wholeWaiting } from './slow-ranks.ts';
 import { binOfStep, binRange, binsFor, cellRange, lastStepOf, longestSteps, slowestRankIn, stepsText } from './step-bins.ts';
@@ -109,7 +110,7 @@ interface FilledProps {
 function Filled({ client, model, overview, bins, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
   const isCluster = rankCount(overview.ranks) > 1;
-  const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
+  const pickRank = (rank: number, process?: number): void => jump(state, rankTarget(overview, isZoomed, rank, process));
   const pickBin = (bin: number, row: OverviewRank | undefined): void => {
     const at = row === undefined ? binRange(overview, bin) : cellRange(overview, row, bin);
     const where = row === undefined ? { ranks: [] } : { ranks: [row.rank], process: row.process };
@@ -178,7 +179,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
           </Card>
           {overview.gpus !== undefined && (
             <Card title="What the GPUs did" aside={`over ${isZoomed ? 'all ' : 'the '}recorded steps, least busy on top`}>
-              <GpuBars gpus={overview.gpus} onPick={pickRank} />
+              <GpuBars gpus={overview.gpus} onPick={(gpu) => pickRank(gpu.rank, processOfGpu(overview, gpu))} />
             </Card>
           )}
           {isCluster && (
@@ -198,7 +199,7 @@ function Filled({ client, model, overview, bins, isPartial, state, range, onRang
 export interface SummaryProps extends Pick<FilledProps, 'overview' | 'range' | 'onRange'> {
   readonly model: Pick<RunModel, 'worldSize' | 'live' | 'from' | 'until'>;
   /** Undefined where there is no timeline to go to. */
-  readonly onPick: ((rank: number) => void) | undefined;
+  readonly onPick: ((rank: number, process?: number) => void) | undefined;
 }
 
 export function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
@@ -272,7 +273,6 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
           {isZoomed ? ' here' : ''}.{' '}
         </>
       )}
-      {/* Findings and waits are of the whole run, whatever steps the figures are of. */}
       {isZoomed && overview.analysed && scopeText(headline, hasOthers)}
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
       {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? ' ' : '. '}`}
@@ -285,14 +285,14 @@ function Sentence({ overview, isZoomed, onPick }: Pick<SummaryProps, 'overview' 
 
 function Blame({ headline, onPick }: { headline: Headline; onPick: SummaryProps['onPick'] }): JSX.Element {
   const { ranks, phase, costs, more, part, isOver } = headline;
-  const first = ranks[0]?.rank.rank ?? 0;
+  const { rank: first = 0, process } = ranks[0]?.rank ?? {};
   const others = ranks.slice(1).map(({ rank }) => rank.rank);
   const isOne = others.length === 0;
   const cost = costText(costs);
   const verb = isOver ? (isOne ? 'was' : 'were') : isOne ? 'is' : 'are';
   return (
     <>
-      <PickLink onPick={onPick && (() => onPick(first))}>Rank {first}</PickLink>{' '}
+      <PickLink onPick={onPick && (() => onPick(first, process))}>Rank {first}</PickLink>{' '}
       {others.length > 0 && (
         <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
       )}
@@ -433,12 +433,6 @@ function inOrder(overview: Overview, { processes }: Pick<RunModel, 'processes'>,
   const hosts = new Map(processes.map(({ index, hostName, host }) => [index, `${hostName} ${host}`]));
   // Stable: by rank within a host.
   return byRank.sort((a, b) => (hosts.get(a.process) ?? '').localeCompare(hosts.get(b.process) ?? '', 'en', { numeric: true }));
-}
-
-/** The time of the visible steps, for a rank's timeline; all of it unless zoomed. */
-function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number; readonly until?: number } {
-  const [first, last] = [binRange(overview, 0), binRange(overview, overview.bins.length - 1)];
-  return isZoomed && first !== undefined && last !== undefined ? { from: first.from, until: last.until } : {};
 }
 
 function ranksText({ ranks }: Overview, { worldSize }: Pick<RunModel, 'worldSize'>): string {

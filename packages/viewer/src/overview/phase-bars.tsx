@@ -17,7 +17,7 @@ import './phase-bars.css';
 export interface PhaseBarsProps {
   readonly overview: Overview;
   /** Undefined where there is no timeline to go to. */
-  readonly onPick: ((rank: number) => void) | undefined;
+  readonly onPick: ((rank: number, process: number) => void) | undefined;
 }
 
 /** Ranks shown before a person asks for more, and by how many more each time. */
@@ -84,7 +84,7 @@ function PhaseRow(props: {
       </div>
     );
   return (
-    <button type="button" class={kind} title={about} onClick={() => onPick(row.rank.rank)}>
+    <button type="button" class={kind} title={about} onClick={() => onPick(row.rank.rank, row.rank.process)}>
       {children}
     </button>
   );

@@ -15,7 +15,7 @@ export interface RankTableProps {
   readonly overview: Overview;
   readonly model: Pick<RunModel, 'processes'>;
   /** Undefined where there is no timeline to go to. */
-  readonly onPick: ((rank: number) => void) | undefined;
+  readonly onPick: ((rank: number, process: number) => void) | undefined;
 }
 
 interface RankRow {
@@ -102,7 +102,7 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       sort: ({ of }) => of.rank,
       value: ({ of }) => rankName(of, later),
       show: ({ of, process }) => (
-        <PickLink onPick={onPick && (() => onPick(of.rank))}>
+        <PickLink onPick={onPick && (() => onPick(of.rank, of.process))}>
           {rankName(of, later)}
           {process?.ended === false && <span class="only-aloud"> (running)</span>}
         </PickLink>
