@@ -197,6 +197,12 @@ describe('two runs', () => {
     const shift = (): number => Number(new URLSearchParams(page.tab.page.url().split('?').at(-1)).get('shift'));
     await expect.poll(shift).not.toBe(0);
     const before = shift();
+    // An empty field is no step to put below each other.
+    const step = page.tab.page.locator('.compare-at input');
+    await step.fill('');
+    await page.tab.page.getByRole('button', { name: 'Put below each other' }).click();
+    expect(await step.evaluate((field) => (field as HTMLInputElement).validity.valueMissing)).toBe(true);
+    expect(shift()).toBe(before);
     await page.tab.page.locator('label.field select').nth(0).selectOption('rank1_forward');
     await page.tab.page.locator('label.field select').nth(1).selectOption('balanced');
     await expect.poll(shift).toBe(-before);

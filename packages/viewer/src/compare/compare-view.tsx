@@ -252,9 +252,10 @@ function Timelines({ a, b, state, ofA, ofB, offset, timeline }: BothProps & Pick
             Step{' '}
             <input
               type="number"
+              required
               min={common.fromStep}
               max={common.toStep}
-              value={at}
+              value={Number.isNaN(at) ? '' : at}
               onInput={({ currentTarget }) => setStep(currentTarget.valueAsNumber)}
               onKeyDown={(event) => event.stopPropagation()}
             />{' '}

@@ -27,6 +27,7 @@ describe('bins of steps', () => {
   it('are found by a step', () => {
     expect([-1, 0, 9, 10, 35, 36, 37].map((step) => binOfStep(overview, step))).toEqual([undefined, 0, 0, 1, 3, 3, undefined]);
     expect(binOfStep({ bins: [], toStep: 0 }, 0)).toBeUndefined();
+    expect([binOfStep(overview, Number.NaN), timeOfStep(overview, Number.NaN)]).toEqual([undefined, undefined]);
   });
 
   it('reports when a step begins', () => {

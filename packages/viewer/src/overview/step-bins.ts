@@ -62,7 +62,9 @@ export function cellRange(overview: Bins, { starts, cells }: Pick<OverviewRank, 
 /** The bin that holds a step; undefined outside. */
 export function binOfStep(overview: Pick<Overview, 'bins' | 'toStep'>, step: number): number | undefined {
   const { bins, toStep } = overview;
-  if (bins.length === 0 || step < (bins[0] as number) || step > Math.max(toStep, bins.at(-1) as number)) return undefined;
+  // Written such that NaN, an empty field's number, is outside.
+  const isInside = bins.length > 0 && step >= (bins[0] as number) && step <= Math.max(toStep, bins.at(-1) as number);
+  if (!isInside) return undefined;
   let [low, high] = [0, bins.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
