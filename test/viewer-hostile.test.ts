@@ -108,6 +108,10 @@ describe('names that want to be something else', () => {
     await using tab = await browser.open(pathToFileURL(file).href);
     await tab.page.locator('.report h1').waitFor();
     for (const more of await tab.page.getByRole('button', { name: /^(As a table|Next|Figures of)/ }).all()) await more.click();
+    // Nothing leads to a timeline, as the file has none.
+    expect(await tab.page.locator('.step-chart tbody tr').count()).toBeGreaterThan(0);
+    expect(await tab.page.locator('tbody button').count()).toBe(0);
+    expect(await tab.page.getByText(/in the timeline/).count()).toBe(0);
     expect(tab.problems).toEqual([]);
     expect(await tab.page.evaluate('window.wasRun')).toBeFalsy();
     // Its own script, its data and its style, and nothing else.

@@ -172,7 +172,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
         ref={scroller}
         class="heat-scroll"
         role="application"
-        aria-label={`Heat map of ${formatMany(rankCount(ranks), 'rank')}: arrow keys go from cell to cell, Enter opens one in the timeline`}
+        aria-label={`Heat map of ${formatMany(rankCount(ranks), 'rank')}: arrow keys go from cell to cell${onPick === undefined ? '' : ', Enter opens one in the timeline'}`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys
         tabIndex={0}
         style={{ height: `${height}px` }}

@@ -358,8 +358,7 @@ export function StepTimes({
       nameOf={nameOf}
       about={about}
       {...(onPick && { onPick })}
-      onZoom={(fromStep, toStep) => onRange?.({ fromStep, toStep })}
-      onReset={() => onRange?.({})}
+      {...(onRange && { onZoom: (fromStep, toStep) => onRange({ fromStep, toStep }), onReset: () => onRange({}) })}
     />
   );
 }

@@ -9,6 +9,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { axisTexts, formatDuration } from '../controls/format.ts';
+import { PickLink } from '../controls/pick-link.tsx';
 import { useTheme } from '../controls/theme.ts';
 import { useWidth } from '../controls/use-width.ts';
 import { chartRange } from './chart-range.ts';
@@ -139,7 +140,8 @@ export function StepChart(props: StepChartProps): JSX.Element {
         <div ref={holder} class="step-chart-holder" />
       </div>
       <p id={keysId} class="only-aloud">
-        Left and right arrows read step by step, Enter opens it in the timeline, plus zooms in, Escape shows all steps.
+        Left and right arrows read step by step{props.onPick && ', Enter opens it in the timeline'}
+        {props.onZoom && ', plus zooms in, Escape shows all steps'}.
       </p>
       <p class="step-chart-foot">
         <span class="step-chart-reading" aria-live={isByKey ? 'polite' : 'off'}>
@@ -168,11 +170,7 @@ function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX
       title: 'Steps',
       sort: (point) => point,
       value: nameOf,
-      show: (point) => (
-        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick?.(point)}>
-          {nameOf(point)}
-        </button>
-      ),
+      show: (point) => <PickLink onPick={onPick && (() => onPick(point))}>{nameOf(point)}</PickLink>,
     },
     ...lines.map(
       (line): Column<number> => ({
