@@ -5,8 +5,9 @@ import type { RunLine } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Connection } from './client/connection.ts';
+import { createOtherState } from './client/other-state.ts';
 import { RunClient } from './client/run-client.ts';
-import { chooseOther, chooseRun, createViewState, type PageName, pageNames, type ViewState } from './client/view-state.ts';
+import { chooseOther, chooseRun, type PageName, pageNames, type ViewState } from './client/view-state.ts';
 import { CompareView } from './compare/compare-view.tsx';
 import { formatMany } from './controls/format.ts';
 import { type ThemeChoice, useThemeChoice } from './controls/theme.ts';
@@ -293,23 +294,4 @@ function useRunClient(connection: Connection, run: string | undefined): RunClien
     return () => opened.close();
   }, [connection, run]);
   return client?.run === run ? client : undefined;
-}
-
-// Beside another run, both show the same stretch of time; all other state is separate.
-function createOtherState(state: ViewState): ViewState {
-  const other = createViewState();
-  const isNear = (a: number | undefined, b: number | undefined): boolean =>
-    a === b || (a !== undefined && b !== undefined && Math.abs(a - b) < 1e-3);
-  const shifted = (time: number | undefined, by: number): number | undefined => (time === undefined ? undefined : time + by);
-  for (const key of ['from', 'until'] as const) {
-    effect(() => {
-      const time = shifted(state[key].value, state.otherShift.value);
-      if (!isNear(other[key].peek(), time)) other[key].value = time;
-    });
-    effect(() => {
-      const time = shifted(other[key].value, -state.otherShift.peek());
-      if (!isNear(state[key].peek(), time)) state[key].value = time;
-    });
-  }
-  return other;
 }
