@@ -14,6 +14,7 @@ import { formatBytes, formatDuration, formatPercent, formatRanks } from '../cont
 import { boundText } from '../controls/path-bounds.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { countColumn, shareColumn, timeColumn } from './profile-columns.tsx';
+import { worthText } from './worth-text.ts';
 import './profile.css';
 
 /** The critical path of the step of median length, across ranks where there are several. */
@@ -66,19 +67,6 @@ export function PathSummary({ path }: { readonly path: ProfilePath }): JSX.Eleme
       <WorthTable path={path} />
     </div>
   );
-}
-
-const wholeOf: Readonly<Record<string, string>> = {
-  ...boundText,
-  cpu: 'work of hosts',
-  communication: 'transfers',
-  compute: 'kernels that compute',
-};
-
-function worthText({ bound, name }: ProfileWorth, shown: (name: string) => string = (whole) => whole): string {
-  if (name === null) return `all ${wholeOf[bound] ?? bound}`;
-  if (bound !== 'cpu') return shown(name);
-  return name === '' ? 'host, outside of phases' : `host, ${shown(name)}`;
 }
 
 /** Savings of the step: less than the part's own time where something else then holds it back. */
