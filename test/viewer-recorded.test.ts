@@ -164,6 +164,21 @@ describe('a planted straggler', () => {
     await page.sentence.waitFor();
     await page.analysed();
     expect(await page.text(page.sentence)).toContain('No rank holds the others up');
+    // With Alt, Ctrl or Meta a key is the browser's: back, a larger page.
+    const takes = (at: string, key: string, about: object): Promise<boolean> =>
+      page.tab.page
+        .locator(at)
+        .first()
+        .evaluate((of, init) => !of.dispatchEvent(new KeyboardEvent('keydown', init)), {
+          ...{ key, bubbles: true, cancelable: true },
+          ...about,
+        });
+    for (const at of ['.step-chart-plot', '.heat-scroll']) {
+      expect([await takes(at, 'ArrowLeft', { altKey: true }), await takes(at, 'ArrowLeft', {})]).toEqual([false, true]);
+    }
+    expect(await takes('.step-chart-plot', '+', { ctrlKey: true })).toBe(false);
+    await page.show('Profile');
+    expect(await takes('.profile [role=tab]', 'ArrowRight', { altKey: true })).toBe(false);
   });
 });
 

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useId } from 'preact/hooks';
+import { isBrowsers } from './browser-keys.ts';
 import './tabset.css';
 
 export interface TabsetProps<Key extends string> {
@@ -19,7 +20,7 @@ export function Tabset<Key extends string>({ label, tabs, shown, onShow, aside, 
   const id = useId();
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
-    if (by === 0) return;
+    if (by === 0 || isBrowsers(event)) return;
     const next = tabs[(tabs.findIndex(({ key }) => key === shown) + by + tabs.length) % tabs.length];
     if (next === undefined) return;
     event.preventDefault();

@@ -4,6 +4,7 @@
 import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { isBrowsers } from '../controls/browser-keys.ts';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent } from '../controls/format.ts';
 import { PickLink } from '../controls/pick-link.tsx';
@@ -120,6 +121,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
     scrollIntoView(scroller.current, to.row * rowPx, rowPx);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
+    if (isBrowsers(event)) return;
     const { row, bin } = cell ?? { row: 0, bin: 0 };
     const far = event.shiftKey ? 10 : 1;
     if (event.key === 'Enter' && cell !== undefined) pick(cell);

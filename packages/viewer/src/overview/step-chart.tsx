@@ -7,6 +7,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { isBrowsers } from '../controls/browser-keys.ts';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { axisTexts, formatDuration } from '../controls/format.ts';
 import { PickLink } from '../controls/pick-link.tsx';
@@ -321,7 +322,9 @@ function followClicks(chart: uPlot, latest: { readonly current: StepChartProps }
 }
 
 /** Whether the key was one of the chart's. */
-function moveByKey({ key, shiftKey }: KeyboardEvent, chart: uPlot, props: StepChartProps, point: number | undefined): boolean {
+function moveByKey(event: KeyboardEvent, chart: uPlot, props: StepChartProps, point: number | undefined): boolean {
+  const { key, shiftKey } = event;
+  if (isBrowsers(event)) return false;
   const last = props.steps.length - 1;
   const go = (to: number): boolean => {
     const next = Math.max(0, Math.min(last, to));

@@ -6,6 +6,7 @@
 import type { FlameNode } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { isBrowsers } from '../controls/browser-keys.ts';
 import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
 import { useTheme } from '../controls/theme.ts';
 import { useWidth } from '../controls/use-width.ts';
@@ -48,6 +49,7 @@ export function FlameGraph({ root, isPartial }: FlameGraphProps): JSX.Element {
     setHovered(undefined);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
+    if (isBrowsers(event)) return;
     const direction = directions[event.key as keyof typeof directions];
     if (direction !== undefined) setFocus(nextFrame(tree, frames, focus, direction));
     else if (event.key === 'Enter' || event.key === ' ') zoomTo(focus);

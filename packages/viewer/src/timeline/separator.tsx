@@ -2,6 +2,7 @@
 
 import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
+import { isBrowsers } from '../controls/browser-keys.ts';
 
 /** Dragged, or moved with the arrow keys; `onMove` receives the pixels to the right and down. */
 export function Separator(props: {
@@ -41,7 +42,7 @@ export function Separator(props: {
           ArrowDown: [0, stepPx],
         };
         const move = by[event.key];
-        if (move === undefined) return;
+        if (move === undefined || isBrowsers(event)) return;
         event.preventDefault();
         event.stopPropagation();
         props.onMove(...move);
