@@ -3,7 +3,8 @@
 //   closed ──► connecting ──► open ──► closed …      0.25 s, 0.5 s, … 8 s between attempts
 //
 // A request made while the line is down waits for it; one under way when it breaks is rejected with `ConnectionLost`, as the service has dropped it.
-// Followers of a run open it again on `up`.
+// Followers of a run open it again on `up`, before requests that waited: the service knows no run of an earlier line. So nothing is closed or cancelled
+// without a line, either.
 
 import { signal } from '@preact/signals';
 import type { Tile, ViewMessage, ViewRequest } from '@ranktrace/protocol';
@@ -53,7 +54,8 @@ export class Connection {
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(reported: Announcement) => void>();
   readonly #ups = new Set<() => void>();
-  #waiting: string[] = [];
+  /** Requests for the next line, by their numbers. */
+  readonly #waiting = new Map<number, string>();
   #socket: WebSocket | undefined;
   #next = 1;
   #retryMs = retryMsMin;
@@ -69,9 +71,10 @@ export class Connection {
     return new Promise<Answer>((resolve, reject) => {
       const { signal: abort } = options;
       if (abort?.aborted === true) return reject(abort.reason as Error);
+      if (asked.type === 'close' && !this.#isOpen) return reject(new ConnectionLost());
       const giveUp = (): void => {
         this.#pending.delete(id);
-        this.#send(JSON.stringify({ id: this.#next++, type: 'cancel', request: id }));
+        if (!this.#waiting.delete(id)) this.#send(JSON.stringify({ id: this.#next++, type: 'cancel', request: id }));
         reject(abort?.reason as Error);
       };
       abort?.addEventListener('abort', giveUp, { once: true });
@@ -87,7 +90,9 @@ export class Connection {
           reject(error);
         },
       });
-      this.#send(JSON.stringify({ id, ...asked }));
+      const text = JSON.stringify({ id, ...asked });
+      if (this.#isOpen) this.#send(text);
+      else this.#waiting.set(id, text);
     });
   }
 
@@ -112,18 +117,16 @@ export class Connection {
     socket.addEventListener('open', () => {
       this.#retryMs = retryMsMin;
       this.state.value = 'open';
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const text of waiting) socket.send(text);
       for (const up of this.#ups) up();
+      for (const text of this.#waiting.values()) socket.send(text);
+      this.#waiting.clear();
     });
     socket.addEventListener('message', ({ data }) => this.#receive(data));
     socket.addEventListener('close', () => {
       this.state.value = 'closed';
       // Unsent requests are sent when the line is back; sent ones are lost.
-      const unsent = new Set(this.#waiting.map((text) => (JSON.parse(text) as { id: number }).id));
       for (const [id, pending] of [...this.#pending]) {
-        if (unsent.has(id)) continue;
+        if (this.#waiting.has(id)) continue;
         this.#pending.delete(id);
         pending.reject(new ConnectionLost());
       }
@@ -133,8 +136,11 @@ export class Connection {
   }
 
   #send(text: string): void {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
-    else this.#waiting.push(text);
+    if (this.#isOpen) this.#socket?.send(text);
+  }
+
+  get #isOpen(): boolean {
+    return this.#socket?.readyState === WebSocket.OPEN;
   }
 
   #receive(data: string | ArrayBuffer): void {
