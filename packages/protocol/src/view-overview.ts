@@ -96,6 +96,8 @@ export interface HeatCells {
 export interface OverviewRank {
   readonly rank: number;
   readonly process: number;
+  /** Which life of the rank, from 2 on, as the timeline numbers them: one without steps counts, too. Absent: the first. */
+  readonly life?: number;
   readonly steps: number;
   /** ns. */
   readonly mean: number;

@@ -1,3 +1,4 @@
+import { besideOf } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { StepBudget, StepHistory } from '../steps/step-history.ts';
 import { stepLimits } from '../steps/step-limits.ts';
@@ -149,6 +150,24 @@ describe('overviewOf', () => {
       [0, 1, [0, 1000, 2000, 3000]],
       [0, 7, [50_000, 51_000, 52_000, null]],
       [1, 2, undefined],
+    ]);
+  });
+
+  it('numbers the lives of a rank as the timeline does: those without steps, and before the steps that are shown, count', () => {
+    const { ranks } = overviewOf(
+      [
+        { ...rankOf(0, 0, () => 100), index: 9 },
+        { ...rankOf(0, 4, () => 100), index: 12 },
+        { ...rankOf(0, 8, () => 100, { from: 4 }), index: 15 },
+        { ...rankOf(1, 8, () => 100), process: traceProcess({ index: 3, rank: 1, incarnation: besideOf('a-0') }), index: 3 },
+        { ...rankOf(1, 8, () => 100), index: 4 },
+      ],
+      { fromStep: 5, toStep: 7, bins: 4 },
+    );
+    expect(ranks.map(({ rank, process, life }) => [rank, process, life])).toEqual([
+      [0, 15, 3],
+      [1, 3, undefined],
+      [1, 4, undefined],
     ]);
   });
 

@@ -16,7 +16,15 @@
 //   else, all steps of the run     the analysis, which keeps the length of each step; without it, the slowest of the ranks' own sketches
 //   else                           nothing
 
-import { type HeatCells, type Overview, type OverviewRank, otherPhase, type StepPercentiles, type ViewFinding } from '@ranktrace/protocol';
+import {
+  type HeatCells,
+  isBeside,
+  type Overview,
+  type OverviewRank,
+  otherPhase,
+  type StepPercentiles,
+  type ViewFinding,
+} from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
 import type { StepMeasure } from '../analyse/step-measures.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
@@ -69,12 +77,15 @@ export function overviewOf(
     .filter((row) => row !== undefined)
     .sort((a, b) => a.rank - b.rank || a.process - b.process);
   const phases = phasesOf(rows);
+  const lives = livesOf(hosts);
   const roles = phaseRolesOf(processes.map(({ process }) => process));
   const ranks = rows.map(({ phaseTotals, phaseMedians, sketched, starts, ...row }, at): OverviewRank => {
     const typical = phaseMedians && partsOf(row.p50 ?? row.mean, phaseMedians, phases);
     // Lives of a rank lie beside each other in the rows; they may have the same steps at different times.
     const hasOthers = rows[at - 1]?.rank === row.rank || rows[at + 1]?.rank === row.rank;
-    return { ...row, phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }), ...(hasOthers && { starts }) };
+    const life = lives.get(row.process) ?? 1;
+    const parts = { phases: meanPhases(row, phaseTotals, phases), ...(typical && { typical }) };
+    return { ...row, ...(life > 1 && { life }), ...parts, ...(hasOthers && { starts }) };
   });
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
   const known = isCurrent ? analysis?.stepTimes : undefined;
@@ -116,6 +127,23 @@ function isOver({ kind, until }: ViewFinding, processes: readonly StepsOfProcess
     if (steps.count > 0) goesOn.set(process.rank, goesOn.get(process.rank) === true || clock.toTrace(steps.lastEnd) > until);
   }
   return goesOn.size > 0 && [...goesOn.values()].every((goes) => goes);
+}
+
+/** By index, which life of its rank a process is. What an agent recorded beside a rank is none. */
+function livesOf(processes: readonly StepsOfProcess[]): ReadonlyMap<number, number> {
+  const known = new Map<number, number>();
+  const own = processes.filter(({ process }) => !isBeside(process.incarnation));
+  const orderOf = (
+    { process: { incarnation: a }, index }: StepsOfProcess,
+    { process: { incarnation: b }, index: other }: StepsOfProcess,
+  ) => (a < b ? -1 : a > b ? 1 : index - other);
+  return new Map(
+    own.sort(orderOf).map(({ process: { rank }, index }) => {
+      const life = (known.get(rank) ?? 0) + 1;
+      known.set(rank, life);
+      return [index, life];
+    }),
+  );
 }
 
 /** The processes with their steps as they count; `analysis`: one that covers all data. */

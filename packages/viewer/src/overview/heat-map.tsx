@@ -24,7 +24,7 @@ import {
   type SlowCell,
   slowestCells,
 } from './heat-cells.ts';
-import { laterLives, rankCount, rankName, shortRankName } from './rank-lives.ts';
+import { rankCount, rankName, shortRankName } from './rank-lives.ts';
 import { lastStepOf, stepsText } from './step-bins.ts';
 import { plotMargins } from './step-chart.tsx';
 import './heat-map.css';
@@ -266,14 +266,13 @@ interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
 /** The slowest cells: the picture's content for people that cannot see it, or that want the numbers. */
 function SlowCells({ overview, ranks, rows, lengths, measure, onPick }: SlowCellsProps): JSX.Element {
   const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
-  const later = useMemo(() => laterLives(ranks), [ranks]);
   const columns: readonly Column<SlowCell>[] = [
     {
       key: 'rank',
       title: 'Rank',
       sort: ({ row }) => ranks[row]?.rank,
-      value: ({ row }) => rankName(ranks[row] as OverviewRank, later),
-      show: (cell) => <PickLink onPick={onPick && (() => onPick(cell))}>{rankName(ranks[cell.row] as OverviewRank, later)}</PickLink>,
+      value: ({ row }) => rankName(ranks[row] as OverviewRank),
+      show: (cell) => <PickLink onPick={onPick && (() => onPick(cell))}>{rankName(ranks[cell.row] as OverviewRank)}</PickLink>,
     },
     {
       key: 'step',
@@ -368,7 +367,6 @@ function paint({ canvas, style, picture, overview, ranks, marked, width, height,
   const every = Math.ceil(14 / rowPx);
   // Marked rows are named before all others, which have the room that is left.
   const named: number[] = [];
-  const later = laterLives(ranks);
   const name = (row: number): void => {
     const rank = ranks[row] as OverviewRank;
     // The first and the last label are moved in.
@@ -377,7 +375,7 @@ function paint({ canvas, style, picture, overview, ranks, marked, width, height,
     named.push(y);
     const isMarked = marked.has(rank.process);
     context.fillStyle = cssColour(style, isMarked ? '--alert' : '--muted');
-    context.fillText(`${isMarked ? '▸ ' : ''}rank ${shortRankName(rank, later)}`, left - 6, y);
+    context.fillText(`${isMarked ? '▸ ' : ''}rank ${shortRankName(rank)}`, left - 6, y);
   };
   for (let row = first; row < last; row++) if (marked.has(ranks[row]?.process ?? -1)) name(row);
   for (let row = Math.ceil(first / every) * every; row < last; row += every) name(row);
@@ -427,7 +425,7 @@ function cellText(
 ): string {
   const deviation = rows[row]?.[bin] ?? Number.NaN;
   const rank = ranks[row];
-  const where = `Rank ${rank === undefined ? '' : rankName(rank, laterLives(ranks))}, ${binName(overview, bin)}`;
+  const where = `Rank ${rank === undefined ? '' : rankName(rank)}, ${binName(overview, bin)}`;
   if (Number.isNaN(deviation)) return `${where}: not known`;
   const isLength = measure === 'mean' || measure === 'longest';
   const more = formatMorePart(isLessWorse(measure) ? -deviation : deviation);

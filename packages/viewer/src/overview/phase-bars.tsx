@@ -10,7 +10,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { formatDuration, formatMore } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
-import { laterLives, shortRankName } from './rank-lives.ts';
+import { shortRankName } from './rank-lives.ts';
 import { type RankPhases, rankPhases } from './slow-ranks.ts';
 import './phase-bars.css';
 
@@ -33,7 +33,6 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
   const [shown, setShown] = useState(shownFirst);
   const { phases } = overview;
   const rows = useMemo(() => rankPhases(overview), [overview]);
-  const later = useMemo(() => laterLives(overview.ranks), [overview]);
   if (phases.length === 0) return <p class="muted">No phases were recorded: steps are known only as a whole.</p>;
   const medians = phaseMedians(overview);
   const longest = Math.max(1, sum(medians), ...rows.map(({ rank }) => sum(rank.phases)));
@@ -52,7 +51,7 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
         {rows.slice(0, shown).map((row) => (
           <li key={`${row.rank.rank}/${row.rank.process}`}>
             <PhaseRow row={row} about={breakdownText(phases, row)} onPick={onPick}>
-              <span class="phase-rank">rank {shortRankName(row.rank, later)}</span>
+              <span class="phase-rank">rank {shortRankName(row.rank)}</span>
               <PhaseBar phases={phases} roles={overview.phaseRoles} values={row.rank.phases} longest={longest} />
               <span class="phase-excess">{excessText(phases, row)}</span>
               <span class="only-aloud">

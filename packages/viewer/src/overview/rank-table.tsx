@@ -8,7 +8,7 @@ import { formatBound, formatCount, formatDuration, formatMany } from '../control
 import { PickLink } from '../controls/pick-link.tsx';
 import { formatMorePart } from '../controls/signed.ts';
 import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
-import { laterLives, rankName } from './rank-lives.ts';
+import { rankName } from './rank-lives.ts';
 import './rank-table.css';
 
 export interface RankTableProps {
@@ -85,7 +85,6 @@ function filtered(rows: readonly RankRow[], filter: string): readonly RankRow[] 
 }
 
 function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']): readonly Column<RankRow>[] {
-  const later = laterLives(ranks);
   const time = (key: string, title: string, hint: string, nsOf: (row: RankRow) => number): Column<RankRow> => ({
     key,
     title,
@@ -100,10 +99,10 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       key: 'rank',
       title: 'Rank',
       sort: ({ of }) => of.rank,
-      value: ({ of }) => rankName(of, later),
+      value: ({ of }) => rankName(of),
       show: ({ of, process }) => (
         <PickLink onPick={onPick && (() => onPick(of.rank, of.process))}>
-          {rankName(of, later)}
+          {rankName(of)}
           {process?.ended === false && <span class="only-aloud"> (running)</span>}
         </PickLink>
       ),

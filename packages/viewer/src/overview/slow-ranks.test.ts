@@ -1,7 +1,6 @@
 import { lowerMedian, type Overview, type OverviewRank, phaseMedians, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { seedCount } from '../../../../test/setup/seeds.ts';
-import { laterLives, rankName, shortRankName } from './rank-lives.ts';
 import { headlineOf, rankPhases } from './slow-ranks.ts';
 
 const ms = 1e6;
@@ -43,9 +42,6 @@ describe('rankPhases', () => {
     const finding: ViewFinding = { severity: 'warning', kind: 'straggler', text: 'rank 1', ranks: [1], phase: 'backward', cost };
     const overview = { phases, phaseRoles, ranks, findings: [finding], analysed: true };
     expect(headlineOf(overview).ranks.map(({ rank: { rank, process } }) => [rank, process])).toEqual([[1, 3]]);
-    const later = laterLives(ranks);
-    expect(ranks.map((one) => rankName(one, later))).toEqual(['0', '1', '0, life 2', '1, life 2']);
-    expect(ranks.map((one) => shortRankName(one, later))).toEqual(['0', '1', '0 (2)', '1 (2)']);
   });
 
   it('has no rank that others wait for where there are no others', () => {
