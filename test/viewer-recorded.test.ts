@@ -164,6 +164,12 @@ describe('a planted straggler', () => {
     await page.sentence.waitFor();
     await page.analysed();
     expect(await page.text(page.sentence)).toContain('No rank holds the others up');
+    // Lost batches and events are no sum.
+    const [line = {}] = await csvOf(page.tab.page, 'Ranks');
+    expect([line['Missing batches'], line['Dropped events'], line.Lost]).toEqual(['0', '0', undefined]);
+    await page.tab.page.keyboard.press('?');
+    expect(await page.text(page.tab.page.locator('dialog.help'))).toContain('1234Overview, Timeline, Compare, Profile');
+    await page.tab.page.keyboard.press('Escape');
     // With Alt, Ctrl or Meta a key is the browser's: back, a larger page.
     const takes = (at: string, key: string, about: object): Promise<boolean> =>
       page.tab.page

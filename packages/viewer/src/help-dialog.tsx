@@ -3,6 +3,7 @@
 import type { Signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { pageNames } from './client/view-state.ts';
 import { keyHelp, mouseHelp } from './timeline/keys.ts';
 
 export function HelpDialog({ isOpen }: { isOpen: Signal<boolean> }): JSX.Element {
@@ -50,11 +51,11 @@ export function HelpDialog({ isOpen }: { isOpen: Signal<boolean> }): JSX.Element
             ))}
             <tr>
               <th scope="row">
-                <kbd>1</kbd>
-                <kbd>2</kbd>
-                <kbd>3</kbd>
+                {pageNames.map((name, at) => (
+                  <kbd key={name}>{at + 1}</kbd>
+                ))}
               </th>
-              <td>Overview, Timeline, Compare</td>
+              <td>Overview, Timeline, Compare, Profile</td>
             </tr>
           </tbody>
         </table>

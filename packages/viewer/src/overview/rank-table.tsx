@@ -151,13 +151,16 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       title: 'Lost',
       hint: 'Batches that are missing, and events that the rank dropped',
       isNumber: true,
+      isOnlyOnPage: true,
       sort: ({ process }) => (process?.missing ?? 0) + (process?.droppedEvents ?? 0),
       show: ({ process }) => lostText(process),
     },
+    lostInFile('Missing batches', (process) => process.missing),
+    lostInFile('Dropped events', (process) => process.droppedEvents),
     {
       key: 'state',
       title: 'State',
-      sort: ({ process }) => (process?.ended === true ? 'ended' : 'running'),
+      sort: ({ process }) => process && (process.ended ? 'ended' : 'running'),
       show: ({ process }) => (process === undefined ? '–' : process.ended ? 'ended' : 'running'),
     },
     ...phases.map((name, at) => ({
@@ -166,6 +169,15 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
     })),
   ];
 }
+
+/** A part of what a rank lost: batches and events are no sum. */
+const lostInFile = (title: string, of: (process: ViewProcess) => number): Column<RankRow> => ({
+  key: title,
+  title,
+  isOnlyInFile: true,
+  value: ({ process }) => process && of(process),
+  show: () => '',
+});
 
 const HostName = ({ name }: { readonly name: string }): JSX.Element => (
   <span class="rank-table-host" title={name}>
