@@ -1,6 +1,8 @@
+import type { RunProfile } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
-import type { GpuSummary } from '../gpu/gpu-summary.ts';
+import type { GpuRank, GpuSummary } from '../gpu/gpu-summary.ts';
 import { traceProcess } from '../testing/trace-events.ts';
+import { analyseLimits as limits } from './analyse-limits.ts';
 import type { RankOps } from './op-sums.ts';
 import { RunProfiles } from './run-profile.ts';
 
@@ -26,4 +28,43 @@ it('has the last life of a rank that was started again, and names the rank', () 
     [[], [5]],
     [[1], [20]],
   ]);
+});
+
+it('has the devices and the memory of every rank, and of all ranks those that its tables have on top', () => {
+  const many = limits.profileRanksMax + 10;
+  const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
+  const ranks = Array.from({ length: many }, (_, rank) => {
+    const empty = {
+      ops: nothing,
+      kernels: { byName: nothing, byModule: nothing, byPhase: nothing },
+      idle: { places: [], placesLeftOut: 0 },
+    };
+    const device = { device: 0, utilisation: 1 - rank / many };
+    const steps: readonly number[] = [];
+    return {
+      rank,
+      incarnation: `a${rank}`,
+      ...empty,
+      copies: [],
+      sequences: [],
+      overlap: [],
+      steps,
+      launches: {},
+      queues: [],
+      devices: [device],
+    };
+  });
+  const hosts = ranks.map(({ rank, incarnation }): RankOps => {
+    const held = { held: { kinds: [], holders: [] } };
+    const memory = { device: 'CPU', peak: rank, peakAt: 0, allocations: 1, reserved: 0, curve: { points: [] }, held };
+    return { ...lifeOf(rank, incarnation, 1), memory: new Map([['CPU', memory]]) } as unknown as RankOps;
+  });
+  const profiles = new RunProfiles({ ...noGpus, ranks: ranks as unknown as readonly GpuRank[] }, hosts);
+  for (const rank of [0, many - 1]) {
+    const { devices, memory } = profiles.of(rank) as RunProfile;
+    expect([devices.map((one) => one.rank), memory.map((one) => one.rank)]).toEqual([[rank], [rank]]);
+  }
+  const { devices, devicesLeftOut, memory, memoryLeftOut } = profiles.of() as RunProfile;
+  expect([devices.length, devicesLeftOut, memory.length, memoryLeftOut]).toEqual([many - 10, 10, many - 10, 10]);
+  expect([devices[0]?.rank, memory[0]?.rank]).toEqual([many - 1, many - 1]);
 });

@@ -52,8 +52,11 @@ export class RunProfiles {
       sums.add(tables);
       this.#ranks.set(rank, cutTables(tables, linesMax));
     }
+    // Of too many, the page gets those that it has on top.
     const devices = [...lasts.values()].flatMap(devicesOf);
+    const leastUsed = [...devices].sort((a, b) => a.utilisation - b.utilisation).slice(0, limits.profileRanksMax);
     const memory = hosts.flatMap(memoryOf);
+    const highest = [...memory].sort((a, b) => b.peak - a.peak).slice(0, limits.profileRanksMax);
     const lives = new Map<number, Set<string>>();
     for (const { rank, incarnation } of [...gpu.ranks, ...hosts.map(({ process }) => process)])
       lives.set(rank, (lives.get(rank) ?? new Set()).add(incarnation));
@@ -63,17 +66,20 @@ export class RunProfiles {
       restarted: [...lives].flatMap(([rank, { size }]) => (size > 1 ? [rank] : [])).sort((a, b) => a - b),
       analysed: true,
       ...cutTables(sums.tables, limits.profileLinesMax),
-      devices: devices.slice(0, limits.profileRanksMax),
+      devices: leastUsed,
       devicesLeftOut: Math.max(0, devices.length - limits.profileRanksMax),
-      memory: memory.slice(0, limits.profileRanksMax).map((one) => (memory.length > 16 ? { ...one, curve: [], holders: [] } : one)),
+      memory: highest.map((one) => (memory.length > 16 ? { ...one, curve: [], holders: [] } : one)),
       memoryLeftOut: Math.max(0, memory.length - limits.profileRanksMax),
       path: pathOf(gpu),
       advice: adviceOf(gpu),
       leftOut: gpu.leftOut,
     };
+    this.#devices = devices;
     this.#memory = memory;
   }
 
+  /** Of all ranks. */
+  readonly #devices: readonly ProfileDevice[];
   readonly #memory: readonly ProfileMemory[];
 
   /** The tables of one rank, or without one of all; undefined where the rank has none. */
@@ -81,7 +87,7 @@ export class RunProfiles {
     if (rank === undefined) return this.#all;
     const tables = this.#ranks.get(rank);
     if (tables === undefined) return undefined;
-    const devices = this.#all.devices.filter((one) => one.rank === rank);
+    const devices = this.#devices.filter((one) => one.rank === rank);
     const memory = this.#memory.filter((one) => one.rank === rank);
     const restarted = this.#all.restarted.filter((one) => one === rank);
     return { ...this.#all, rank, restarted, ...tables, devices, devicesLeftOut: 0, memory, memoryLeftOut: 0 };
