@@ -35,5 +35,10 @@ it('reads ranks and ranges of them, and nothing else', () => {
   expect(ranks.filter(rankFilter('3') ?? (() => false))).toEqual([3]);
   expect(ranks.filter(rankFilter('8-2, 12') ?? (() => false))).toEqual([2, 3, 7, 8, 12]);
   expect(ranks.filter(rankFilter('0 – 1 7') ?? (() => false))).toEqual([0, 1, 7]);
+  expect(ranks.filter(rankFilter(' 0,1 ,  7   8  , ') ?? (() => false))).toEqual([0, 1, 7, 8]);
   expect([rankFilter('node3'), rankFilter(''), rankFilter('1-')]).toEqual([undefined, undefined, undefined]);
+});
+
+it('takes no time for a long row of numbers that ends in something else', () => {
+  expect(rankFilter(`${'1    '.repeat(10_000)}x`)).toBeUndefined();
 });

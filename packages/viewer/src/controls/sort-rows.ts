@@ -39,9 +39,12 @@ export function wordFilter(filter: string): (text: string) => boolean {
   };
 }
 
+// A run of spaces matches in one way only: with several ways each, a pasted row of numbers would take minutes.
+const ranksPattern = /^\s*\d+(?:\s*[-–]\s*\d+)?(?:(?:\s*,\s*|\s+)\d+(?:\s*[-–]\s*\d+)?)*\s*(?:,\s*)?$/;
+
 /** Parses ranks: `3`, `0-7`, `0–7, 12`; undefined for any other text. */
 export function rankFilter(filter: string): ((rank: number) => boolean) | undefined {
-  if (!/^\s*\d+(\s*[-–]\s*\d+)?(\s*[,\s]\s*\d+(\s*[-–]\s*\d+)?)*\s*,?\s*$/.test(filter)) return undefined;
+  if (!ranksPattern.test(filter)) return undefined;
   const ranges = [...filter.matchAll(/(\d+)(?:\s*[-–]\s*(\d+))?/g)].map(([, from, to]) => [Number(from), Number(to ?? from)] as const);
   return (rank) => ranges.some(([from, to]) => rank >= Math.min(from, to) && rank <= Math.max(from, to));
 }
