@@ -85,7 +85,7 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
 
 /** Links to the part of the run that the area shows, as a trace: the ranks of its tracks, and all that overlaps its time. */
 function Downloads({ run, area, model }: { readonly run: string; readonly area: Area; readonly model: RunModel | undefined }): JSX.Element {
-  const ranks = [...new Set(area.tracks.map((track) => rankOf(track, model)))].filter((rank) => rank !== undefined);
+  const ranks = useMemo(() => ranksOf(area.tracks, model), [area, model?.tracks, model?.processes]);
   const isAll = area.tracks.length === 0 || ranks.length > ranksInAddressMax;
   const about = new URLSearchParams({ run, from: String(Math.floor(area.from)), until: String(Math.ceil(area.until) + 1) });
   if (!isAll) about.set('ranks', ranks.join());
@@ -240,6 +240,13 @@ function columnsOf(rows: readonly AreaRow[], selfTotal: number, model: RunModel 
 function goTo({ track, event, start, length }: AreaRow['place'], model: RunModel | undefined, state: ViewState): void {
   const rank = rankOf(track, model);
   jump(state, { ranks: rank === undefined ? [] : [rank], from: start, until: start + length, event: { track, event } });
+}
+
+/** Ranks of thousands of tracks, each looked up once. */
+function ranksOf(tracks: readonly number[], model: RunModel | undefined): readonly number[] {
+  const ofProcess = new Map(model?.processes.map(({ index, rank }) => [index, rank]));
+  const ofTrack = new Map(model?.tracks.map(({ track, process }) => [track, ofProcess.get(process)]));
+  return [...new Set(tracks.map((track) => ofTrack.get(track)))].filter((rank) => rank !== undefined);
 }
 
 function rankOf(track: number, model: RunModel | undefined): number | undefined {

@@ -7,11 +7,13 @@
 //                └► release    ─► select                            double click: fit
 
 import { effect, type ReadonlySignal } from '@preact/signals';
+import { formatCount, formatMany } from '../controls/format.ts';
 import type { ThemeName } from '../controls/theme.ts';
 import { CanvasPainter } from './canvas-painter.ts';
 import { FrameLog } from './frame-log.ts';
 import { type Frame, FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { heldActions, type KeyAction } from './keys.ts';
+import { markedTracks } from './marked-tracks.ts';
 import { palettes } from './palette.ts';
 import { type Row, rowsBetween } from './rows.ts';
 import type { TimelineSession } from './session.ts';
@@ -252,9 +254,11 @@ export class Stage {
     const marking = session.marking.peek();
     session.marking.value = undefined;
     if (marking === undefined) return;
-    const tracks = this.#tracksBetween(marking.top, marking.bottom);
-    if (tracks.length === 0 || marking.until <= marking.from) return;
+    const found = this.#tracksBetween(marking.top, marking.bottom);
+    if (found.size === 0 || marking.until <= marking.from) return;
+    const { tracks, leftOut } = markedTracks(found, session.tracks.peek().size);
     session.state.area.value = { from: marking.from, until: marking.until, tracks: session.keys.peek()?.of(tracks) ?? [] };
+    if (leftOut > 0) session.say(`The area has the first ${formatMany(tracks.length, 'track')}: ${formatCount(leftOut)} more are too many`);
   }
 
   #cancel(): void {
@@ -282,7 +286,7 @@ export class Stage {
   }
 
   // Tracks of all rows that lie partly between two heights: folded ranks with all their tracks.
-  #tracksBetween(top: number, bottom: number): number[] {
+  #tracksBetween(top: number, bottom: number): ReadonlySet<number> {
     const session = this.#session;
     const layout = session.layout.peek();
     const split = pinnedBottom(layout, session.size.peek().height);
@@ -303,6 +307,6 @@ export class Stage {
     };
     if (top < split) add(layout.pinned, top - rulerHeight, Math.min(bottom, split) - rulerHeight);
     if (bottom > split) add(layout.rows, Math.max(top, split) - split + scroll, bottom - split + scroll);
-    return [...found].slice(0, 8192);
+    return found;
   }
 }
