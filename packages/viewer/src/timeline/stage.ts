@@ -13,7 +13,7 @@ import { CanvasPainter } from './canvas-painter.ts';
 import { FrameLog } from './frame-log.ts';
 import { type Frame, FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { heldActions, type KeyAction } from './keys.ts';
-import { markedTracks } from './marked-tracks.ts';
+import { foldedTracks, markedTracks } from './marked-tracks.ts';
 import { palettes } from './palette.ts';
 import { type Row, rowsBetween } from './rows.ts';
 import type { TimelineSession } from './session.ts';
@@ -297,12 +297,7 @@ export class Stage {
       for (const row of rows.slice(first, last)) {
         if (row.track !== undefined) found.add(row.track.track);
         for (const lane of row.lanes) found.add(lane.track);
-        if (!row.isFolded) continue;
-        const ranks = new Set(row.ranks);
-        for (const track of session.tracks.peek().values()) {
-          if (row.kind === 'counters' && track.kind !== 'counter') continue;
-          if (ranks.has(session.processes.peek().get(track.process)?.rank ?? -1)) found.add(track.track);
-        }
+        for (const track of foldedTracks(row, session.tracks.peek(), session.processes.peek())) found.add(track);
       }
     };
     if (top < split) add(layout.pinned, top - rulerHeight, Math.min(bottom, split) - rulerHeight);
