@@ -5,6 +5,7 @@ import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../controls/format.ts';
+import { noteOf } from './row-text.ts';
 import { movedOrder, type Row, rowsBetween, trackLabel } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -208,6 +209,3 @@ function titleOf(row: Row): string {
   const ended = process.ended ? 'ended' : 'has not ended';
   return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}${process.alignment.shifted.length > 0 ? `\n${shiftsOf(process)}` : ''}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
 }
-
-const noteOf = (row: Row): string =>
-  row.kind === 'group' ? formatMany(row.ranks.length, 'rank') : row.isFolded ? formatRanks(row.ranks, 3) : '';

@@ -8,6 +8,7 @@ import { markReachPx } from './clock-mark-painter.ts';
 import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
 import { rulerHeight } from './frame-painter.ts';
 import { valueAt } from './hit.ts';
+import { bandTitle } from './row-text.ts';
 import type { Hover, TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
 
@@ -99,7 +100,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
     if (high === undefined || Number.isNaN(high)) return undefined;
     return (
       <>
-        <strong>Step time of {formatMany(row.ranks.length, 'rank')}</strong>
+        <strong>{bandTitle(row)}</strong>
         <div class="tooltip-line">
           {formatDuration(band.low[bin] as number)} · median {formatDuration(band.median[bin] as number)} · {formatDuration(high)}
         </div>
