@@ -18,9 +18,9 @@ test('what was selected, marked and unfolded in a run is not selected in the nex
   const choose = (): void => {
     [other.selected.value, other.area.value] = [
       { track: 3, event: 7 },
-      { from: 1, until: 2, tracks: [3] },
+      { from: 1, until: 2, tracks: ['r1-1kq0zb'] },
     ];
-    [other.pinned.value, other.unfolded.value] = [['t3'], new Set(['r1'])];
+    [other.pinned.value, other.unfolded.value] = [['r1-1kq0zb'], new Set(['r1'])];
   };
   const isForgotten = (): boolean =>
     other.selected.value === undefined && other.area.value === undefined && other.pinned.value.length + other.unfolded.value.size === 0;
