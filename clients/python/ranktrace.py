@@ -1513,6 +1513,17 @@ class _Rows:
         self._add_wall_clock(now)
         self._add_tracks()
         batch, self._batch = self._batch, _Batch()
+        return self._encoded(batch, promised, is_last)
+
+    def beat(self):
+        """A batch with nothing but the thread's place. The one under construction goes on, so the watermark stays."""
+        own, self._batch = self._batch, _Batch()
+        self._add_place(_now())
+        batch, self._batch = self._batch, own
+        return self._encoded(batch, self._watermark, False)
+
+    def _encoded(self, batch, promised, is_last):
+        profile = self._profile
         sequence, self._sequence = self._sequence, self._sequence + 1
         options = self._options
         header = {
@@ -2565,6 +2576,7 @@ class _Sender(threading.Thread):
         self._retry_ns = 0
         self._away = set()
         self._flushed_ns = 0
+        self._beaten_ns = 0
         self._flush_asked = False
         self._sampled_ns = 0
         # What is recorded beside a rank is no process that works for it.
@@ -2619,12 +2631,18 @@ class _Sender(threading.Thread):
         except _Down as error:
             self._down(str(error))
 
-    def _flush_if_due(self):
-        waited = _now() - self._flushed_ns
+    @property
+    def _due_ns(self):
+        """When the next batch is due, for what there is by now."""
         is_empty = not self._profile._events and not self._profile._facts and self._rows.is_empty
-        due = _HEARTBEAT_NS if is_empty else self._options.flush_interval_ms * 1_000_000
-        if waited >= due or self._flush_asked or self._rows.has_answers:
+        return self._flushed_ns + (_HEARTBEAT_NS if is_empty else self._options.flush_interval_ms * 1_000_000)
+
+    def _flush_if_due(self):
+        now = _now()
+        if now >= self._due_ns or self._flush_asked or self._rows.has_answers:
             self._flush()
+        elif now >= self._beaten_ns + _HEARTBEAT_NS:
+            self._beat()
 
     def _ship_windows(self):
         """Starts a process for each window that PyTorch's profiler has written: reading it here would take the program's own time."""
@@ -2652,10 +2670,24 @@ class _Sender(threading.Thread):
             self._host_counters = None
             _notice(f"the host is not sampled any more: {_reason(error)}")
 
-    def _flush(self, is_last=False):
-        self._flush_asked = False
+    def _beat(self):
+        """Where `flush_interval_ms` is long, a rank is heard each second. What it recorded leaves the bounded queue for the batch under construction."""
+        self._add_own()
+        if self._rows.drain():
+            self._flush()
+            return
+        batch = self._rows.beat()
+        if batch is not None:
+            self._ship(*batch, False)
+        self._beaten_ns = _now()
+
+    def _add_own(self):
         self._sample_if_due()
         self._rows.add_clock_samples(self._pinger.take())
+
+    def _flush(self, is_last=False):
+        self._flush_asked = False
+        self._add_own()
         has_more = True
         while has_more:
             has_more = self._rows.drain()
@@ -2663,7 +2695,7 @@ class _Sender(threading.Thread):
             batch = self._rows.take(not has_more, ends)
             if batch is not None:
                 self._ship(*batch, ends)
-        self._flushed_ns = _now()
+        self._flushed_ns = self._beaten_ns = _now()
 
     def _ship(self, data, id, is_last):
         leftover = sum(spool.bytes for spool in self._leftovers)
@@ -2709,14 +2741,16 @@ class _Sender(threading.Thread):
 
     def _wait(self):
         now = _now()
-        interval = self._options.flush_interval_ms * 1_000_000
-        until = self._flushed_ns + min(interval, _HEARTBEAT_NS)
-        if self._is_up and not self._is_file:
-            until = min(until, self._pinger.next_ns)
-        elif not self._is_up:
-            until = min(until, self._retry_ns)
+        # Events wake nobody: whether some have come is looked at each interval. A time that has passed would make this thread spin.
+        until = now + min(self._options.flush_interval_ms * 1_000_000, _HEARTBEAT_NS)
         if self._deadline_ns is not None:
             until = min(until, self._deadline_ns)
+        else:
+            until = min(until, self._due_ns, self._beaten_ns + _HEARTBEAT_NS)
+            if self._is_up and not self._is_file:
+                until = min(until, self._pinger.next_ns)
+        if not self._is_up:
+            until = min(until, self._retry_ns)
         if self._ended_by is not None:
             until = min(until, self._ended_by[1] + _STUCK_NS)
         timeout = max(0.0, (until - now) / 1e9)

@@ -1,0 +1,72 @@
+// The thread of the Python client that sends: when it wakes, and what becomes of batches that cannot be made.
+
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { repository } from './setup/ranktrace-command.ts';
+import { readRun } from './setup/trace-events.ts';
+
+/** What a program prints that records into a folder of its own, `sys.argv[2]`; and that folder. */
+function recorded(program: string): { readonly printed: string; readonly folder: string } {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-sender-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const begin = 'import json, sys, time, zlib\nsys.path.insert(0, sys.argv[1])\nimport ranktrace as r\n';
+  const line = ['-I', '-c', begin + program, join(repository, 'clients/python'), folder];
+  return { printed: execFileSync(process.env.PYTHON_BIN ?? 'python3', line, { encoding: 'utf8', stdio: 'pipe' }), folder };
+}
+
+test('a rank is heard, with its place, each second, however long its events wait for their batch', async () => {
+  const { printed, folder } = recorded(`
+sent = []
+ship = r._Sender._ship
+def shipped(self, data, id, is_last):
+    sent.append(r._unpack(data)[0])
+    ship(self, data, id, is_last)
+r._Sender._ship = shipped
+# A program that records more while it waits than the queue takes at once.
+r._EVENTS_MAX = 3000
+prof = r.profile(run="beats", directory=sys.argv[2], flush_interval_ms=60000).start()
+for number in range(300):
+    for _ in range(10):
+        with r.record_function("forward"):
+            pass
+    time.sleep(0.02)
+    prof.step()
+until = time.monotonic() + 60
+while len(sent) < 5 and time.monotonic() < until:
+    time.sleep(0.1)
+beats = sent[:5]
+prof.stop()
+has_place = [b"ranktrace.running" in zlib.decompress(one["body"], -15) for one in beats]
+print(json.dumps([[one["sequence"], one["watermark"] == beats[0]["watermark"]] for one in beats]), any(has_place[1:]))
+`);
+  expect(printed).toBe('[[0, true], [1, true], [2, true], [3, true], [4, true]] True\n');
+  const { events, findings } = await readRun(folder, 'beats');
+  expect(findings).toEqual([]);
+  expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(300);
+  expect(events.filter(({ name }) => name === 'forward')).toHaveLength(3000);
+});
+
+test.each([
+  ['a program that records nothing for a while', 200, ''],
+  ['events that wait for their batch', 60_000, 'prof.step()'],
+])('the thread sleeps beside %s', (_, interval, between) => {
+  const { printed } = recorded(`
+turns = 0
+turn = r._Sender._turn
+def counted(self):
+    global turns
+    turns += 1
+    turn(self)
+r._Sender._turn = counted
+prof = r.profile(run="sleeps", directory=sys.argv[2], flush_interval_ms=${interval}).start()
+for _ in range(10):
+    time.sleep(0.3)
+    ${between || 'pass'}
+print(turns)
+prof.stop()
+`);
+  expect(Number(printed)).toBeLessThan(100);
+});
