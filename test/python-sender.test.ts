@@ -70,3 +70,48 @@ prof.stop()
 `);
   expect(Number(printed)).toBeLessThan(100);
 });
+
+test('many long facts come in several batches, and none is lost', async () => {
+  const { printed, folder } = recorded(`
+import base64, os
+prof = r.profile(run="facts", directory=sys.argv[2]).start()
+for number in range(3):
+    for fact in range(500):
+        prof.add_metadata(f"fact {number} {fact}", base64.b64encode(os.urandom(3000)).decode())
+    prof.step()
+prof.stop()
+print(prof._dropped_events)
+`);
+  expect(printed).toBe('0\n');
+  const { events, findings, processes } = await readRun(folder, 'facts');
+  expect(findings).toEqual([]);
+  expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(3);
+  expect([...(processes[0]?.metadata.values() ?? [])].filter((value) => value.length === 4000)).toHaveLength(1500);
+});
+
+test('a batch that cannot be made is counted with its events, and another ends the rank in its stead', async () => {
+  const { printed, folder } = recorded(`
+encode = r.encode_body
+def encoded(strings, tables):
+    if "steps" in tables:
+        raise ValueError("no such value")
+    return encode(strings, tables)
+r.encode_body = encoded
+said = []
+r._notice = said.append
+prof = r.profile(run="stead", directory=sys.argv[2], flush_interval_ms=60000, sample_interval_ms=0).start()
+with r.record_function("forward"):
+    prof.step()
+prof.counter("loss", 1)
+prof.stop()
+print(json.dumps(said))
+`);
+  const [lost] = JSON.parse(printed) as string[];
+  expect(lost).toBe('a batch cannot be encoded and is lost: ValueError: no such value');
+  const { events, findings } = await readRun(folder, 'stead');
+  expect(events).toEqual([]);
+  expect(findings).toEqual([
+    'rank 0: 3 events dropped because the ring or another bound was full, or a value was of the wrong type',
+    'rank 0: 1 batches dropped because the spool or its disk was full, or they were refused',
+  ]);
+});

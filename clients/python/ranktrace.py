@@ -1100,6 +1100,7 @@ _TABLES = {
 }
 _SCHEMAS = {name: [column.split(":") for column in columns.split()] for name, columns in _TABLES.items()}
 _NUMBERS = {name: number for number, name in enumerate(_TABLES)}
+_EVENT_TABLES = {"spans": "span", "instants": "instant", "counters": "counter", "steps": "step", "collectives": "collective"}
 
 
 def _pack(value):
@@ -1273,7 +1274,7 @@ class _Batch:
             index = len(self.strings)
             self.strings.append(short)
             self.indexes[text] = index
-            self.size += len(short) + 8
+            self.size += (1 if short.isascii() else 4) * len(short) + 8
         return index
 
     def add(self, table, *values):
@@ -1351,7 +1352,11 @@ class _Rows:
 
     def drain(self):
         """Adds what the program recorded, up to a full batch; returns whether there is more."""
-        events = self._profile._events
+        facts, events = self._profile._facts, self._profile._events
+        while facts:
+            self.add_fact(*facts.popleft())
+            if self._batch.is_full:
+                return True
         while events:
             event = events.popleft()
             try:
@@ -1507,11 +1512,25 @@ class _Rows:
             self._announce_open()
             self._add_place(now)
         self._answer_requests(is_last)
-        facts = profile._facts
-        while facts:
-            self.add_fact(*facts.popleft())
         self._add_wall_clock(now)
         self._add_tracks()
+        batch, self._batch = self._batch, _Batch()
+        made = self._encoded(batch, promised, is_last)
+        return made if made is not None else self._instead_of(batch, promised, is_last)
+
+    def _instead_of(self, lost, promised, is_last):
+        """Reports a batch that cannot be made: the rank's next ones may be lost, too, or there may be none."""
+        for table, kind in _EVENT_TABLES.items():
+            columns = lost.tables.get(table)
+            if columns is None:
+                continue
+            # Rows of open spans are no events yet.
+            rows = len(next(iter(columns.values()))) - columns.get("state", []).count(1)
+            self._recorded[kind] -= rows
+            self._profile._dropped_events += rows
+        self._add_tracks()
+        if is_last:
+            self._add_recorded()
         batch, self._batch = self._batch, _Batch()
         return self._encoded(batch, promised, is_last)
 
@@ -1523,9 +1542,7 @@ class _Rows:
         return self._encoded(batch, self._watermark, False)
 
     def _encoded(self, batch, promised, is_last):
-        profile = self._profile
-        sequence, self._sequence = self._sequence, self._sequence + 1
-        options = self._options
+        profile, options, sequence = self._profile, self._options, self._sequence
         header = {
             "run": options.run,
             "rank": options.rank,
@@ -1556,7 +1573,9 @@ class _Rows:
             return None
         if len(data) > _BATCH_BYTES_MAX:
             self.dropped_batches += 1
+            _notice(f"a batch of {len(data)} bytes is over the limit of {_BATCH_BYTES_MAX} and is lost")
             return None
+        self._sequence += 1
         return data, f"{options.run}.{options.rank}.{self._incarnation}.{sequence}"
 
     def _announce_open(self):
