@@ -89,6 +89,8 @@ _QUIET_S = 60
 _NOTICE_NS = 10_000_000_000
 _RUN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WHOLE_MAX = 1 << 53  # exact in JavaScript
+_STEP_END = 1 << 52  # a given number of a step is below, and leaves as many to count on
+_RANK_MAX = 65_535
 _FIRST_STEP_MAX = (1 << 30) - 1  # as in the SDK: captures name later steps in 31 bits
 _OTHER_PHASES = "(other phases)"
 
@@ -104,8 +106,8 @@ class _Options:
         self.environ = environ
         self._sources = {}  # by option: where its value comes from
         launcher = next((names for names in _LAUNCHERS if environ.get(names[0])), (None, None))
-        self.rank = self._integer("rank", 0, 0, 65535, launcher[0])
-        self.world_size = self._integer("world_size", 1, 1, 65536, launcher[1])
+        self.rank = self._integer("rank", 0, 0, _RANK_MAX, launcher[0])
+        self.world_size = self._integer("world_size", 1, 1, _RANK_MAX + 1, launcher[1])
         if self.rank >= self.world_size:
             raise ValueError(f"Bad {self._source('rank')} {self.rank}: it must be below the world size, {self.world_size}")
         # A process that was started alone learns its rank from its process group, if it has one.
@@ -622,11 +624,11 @@ class Profile:
 
     def _number_of(self, given, counted):
         number = _whole(given)
-        if number is not None:
+        if number is not None and number < _STEP_END:
             return number
         if not self._has_refused_number:
             self._has_refused_number = True
-            _notice(f"step(number) takes a whole number from 0, not {_text(given)[:80]!r}: this step is number {counted}, as counted")
+            _notice(f"step(number) takes a whole number from 0 and below 2^52, not {_text(given)[:80]!r}: this step is number {counted}, as counted")
         return counted
 
     def counter(self, name, value, unit=""):
@@ -685,7 +687,7 @@ class Profile:
             span.group = _text(group)
             span.bytes = _whole(size) or 0
             other = None if peer is None else _whole(peer)
-            if peer is not None and other is None:
+            if peer is not None and (other is None or other > _RANK_MAX):
                 raise ValueError("no rank")
             span.peer = 0 if other is None else 1 + other
             key = (span.group, span.op, span.peer) if span.peer else span.group

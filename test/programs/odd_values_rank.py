@@ -19,7 +19,7 @@ class RaisingDict(dict):
 
 
 values = [
-    None, True, -1, 2**70, -(2**70), 1.5, float("nan"), float("inf"), 1j, "", "x" * 100_000, "\ud800", "\x00\x1b[31m", b"\xff",
+    None, True, -1, 2**53 - 1, 2**70, -(2**70), 1.5, float("nan"), float("inf"), 1j, "", "x" * 100_000, "\ud800", "\x00\x1b[31m", b"\xff",
     (), [], {1: 2}, {"a": Raises()}, set(), object(), lambda: 1, Raises(), RaisingDict(a=1),
 ]
 
