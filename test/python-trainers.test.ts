@@ -84,6 +84,45 @@ test('windows that no profile takes are said to be discarded, once', (context) =
   expect(stderr).toMatch(/^ranktrace: windows of PyTorch's profiler are discarded: no profile records here; [^\n]*\n$/);
 });
 
+test.each([
+  ['a quote in a name', (text: string) => text.replace('aten::max', 'a"max'), 1],
+  ['a quote in a fact', (text: string) => text.replace('"fact"', '"fa"ct"'), 0],
+  ['a control character, and bytes that are no UTF-8', (text: string) => text.replace('aten::mm', 'a\u0001\u00e9'), 0],
+  ['events without a time', (text: string) => text.replace('"ts": 1,', '"ts": -9e15,'), 1],
+])('a window of PyTorch with %s is shipped, and what is left out of it is counted', async (what, broken, leftOut) => {
+  const name = `window-${what.replaceAll(/\W/g, '').slice(0, 20)}`;
+  const folder = join(directory, name);
+  mkdirSync(folder);
+  const event = (text: string, ts: number) =>
+    `  {\n    "ph": "X", "cat": "cpu_op", "name": "${text}", "pid": 7, "tid": 7,\n    "ts": ${ts}, "dur": 2.5,\n    "args": {\n      "id": 1\n    }\n  }`;
+  const events = ['aten::add', 'aten::mm', 'aten::max', 'aten::sum'].map((op, index) => event(op, 1 + 3.25 * index));
+  const text = `{\n  "about": "fact",\n  "baseTimeNanoseconds": ${Date.now()}000000,\n  "traceEvents": [\n${events.join(',\n')}\n  ],"traceName": "w.json" }`;
+  const file = join(folder, 'window.json');
+  writeFileSync(file, broken(text), 'latin1');
+  const given = { run: name, rank: 0, world_size: 1, directory: join(directory, `${name}-out`), beside: process.pid };
+  const line = ['-I', join(repository, 'clients/python/ranktrace.py'), '--ship-window', file];
+  const { status, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', line, { input: JSON.stringify(given), encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  const { events: read, findings } = await readRun(given.directory, name);
+  expect(read).toHaveLength(4 - leftOut);
+  expect(findings.filter((text) => text.includes('left out'))).toEqual(
+    leftOut === 0 ? [] : [expect.stringMatching(/^rank 0: left out of its files: 1 events without a usable name, process, time or length/)],
+  );
+  expect(readdirSync(directory)).not.toContain(name);
+});
+
+test('a window that is no trace stays where it is, and one line names it', () => {
+  const file = join(directory, 'none.json');
+  writeFileSync(file, 'none');
+  const given = { run: 'none', rank: 0, world_size: 1, directory: join(directory, 'none-out'), beside: process.pid };
+  const line = ['-I', join(repository, 'clients/python/ranktrace.py'), '--ship-window', file];
+  const { status, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', line, { input: JSON.stringify(given), encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: `ranktrace: a window of PyTorch's profiler cannot be read, and stays in "${file}": JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n`,
+  });
+});
+
 test("a span of the program's own around a call of PyTorch's is its phase, once", async (context) => {
   const python = pythonWith(context, 'torch');
   run(python, ['-m', 'ranktrace', program('named_phases_rank.py')], 'named', {});

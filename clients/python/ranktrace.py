@@ -3843,9 +3843,12 @@ def _ship_window(path):
     os.nice(10)
     given = json.load(sys.stdin)
     beside = given.pop("beside")
-    with open(path, "rb") as file:
-        window = json.load(file)
-    tracks, spans, left_out = _read_window(window, _wall_ahead_ns())
+    try:
+        with open(path, "rb") as file:
+            tracks, spans, left_out = _read_window(*_events_of(file.read().decode("utf-8", "replace")), _wall_ahead_ns())
+    except Exception as error:
+        _notice(f'a window of PyTorch\'s profiler cannot be read, and stays in "{path}": {_reason(error)}')
+        return 1
     recording = Profile(**{**given, "exit_deadline_ms": _WINDOW_DEADLINE_MS})
     if spans:
         recording.start(begins_step=False, epoch=spans[0].start, beside=beside)
@@ -3874,16 +3877,40 @@ def _wall_ahead_ns():
     return min(readings)[1]
 
 
-def _read_window(window, ahead):
+def _events_of(text):
+    """The base time and events of a file of torch.profiler, and how many are no JSON: PyTorch writes a quote in a span's name, or in a fact, as it is."""
+    try:
+        window = json.loads(text, strict=False)
+        return int(window.get("baseTimeNanoseconds", 0)), window.get("traceEvents", ()), 0
+    except ValueError:
+        base, start = re.search(r'"baseTimeNanoseconds": *(\d+)', text), re.search(r'"traceEvents": *\[', text)
+        if start is None:
+            raise
+    decoder, events, broken, at = json.JSONDecoder(strict=False), [], 0, start.end()
+    while (begin := re.compile(r"[\s,]*(?=\{)").match(text, at)) is not None:
+        try:
+            event, at = decoder.raw_decode(text, begin.end())
+            events.append(event)
+        except ValueError:
+            broken += 1
+            # PyTorch begins each event on a line of its own.
+            at = text.find("\n  {", begin.end())
+            if at < 0:
+                break
+    return int(base[1]) if base else 0, events, broken
+
+
+def _read_window(base, events, broken, ahead):
     """The lines and spans of a file of torch.profiler, by time, and the numbers of what is no span."""
-    base = int(window.get("baseTimeNanoseconds", 0)) + ahead
-    events = [event for event in window.get("traceEvents", ()) if isinstance(event, dict)]
+    base += ahead
+    now = _now()
+    events = [event for event in events if isinstance(event, dict)]
     names = {}
     for event in events:
         if event.get("ph") == "M" and event.get("name") == "thread_name":
             names[(event.get("pid"), event.get("tid"))] = str(event.get("args", {}).get("name", ""))
     tracks, spans = {}, []
-    left_out = {"malformed": 0, "otherKinds": 0, "arguments": 0, "metadata": 0}
+    left_out = {"malformed": broken, "otherKinds": 0, "arguments": 0, "metadata": 0}
     for event in events:
         kind = event.get("ph")
         if kind != "X" or event.get("cat") == "Trace":
@@ -3894,6 +3921,9 @@ def _read_window(window, ahead):
             one = _Recorded()
             one.start = base + round(event["ts"] * 1000)
             one.length = max(0, round(event["dur"] * 1000))
+            # Some versions write kernels without a time at 0, which a batch could not hold beside the others' times.
+            if abs(one.start - now) > _WHOLE_MAX // 2 or one.length > _WHOLE_MAX // 2:
+                raise ValueError("no time of this window")
             one.name, one.category = str(event["name"]), str(event.get("cat", ""))
             key = (event.get("pid"), event.get("tid"), one.category in _DEVICE_CATEGORIES)
             if key not in tracks:
