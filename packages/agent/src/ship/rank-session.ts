@@ -289,10 +289,10 @@ export class RankSession {
     return this.#shipper.drained(deadlineMs);
   }
 
-  /** Ends the session. `ended`: the rank ended in good order, as far as one can see; otherwise it falls silent. */
+  /** Ends the session, once files that are being shipped are. `ended`: the rank ended in good order, as far as one can see; otherwise it falls silent. */
   async close(ended: boolean): Promise<void> {
+    await this.#shipped;
     if (this.#closed) return;
-    this.#isBusy = false;
     if (ended) {
       // With what is still under construction.
       const { recorded } = this.#builder;
