@@ -1,4 +1,4 @@
-// The thread of the Python client that sends: when it wakes, and what becomes of batches that cannot be made.
+// The thread of the Python client that sends: when it wakes, what becomes of batches that cannot be made, and of threads that ended.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -114,4 +114,31 @@ print(json.dumps(said))
     'rank 0: 3 events dropped because the ring or another bound was full, or a value was of the wrong type',
     'rank 0: 1 batches dropped because the spool or its disk was full, or they were refused',
   ]);
+});
+
+test('threads that ended make room for others: the bound is of those at once', async () => {
+  const { printed, folder } = recorded(`
+import threading
+r._THREADS_MAX = 20
+prof = r.profile(run="threads", directory=sys.argv[2], sample_interval_ms=0).start()
+def work():
+    with r.record_function("work"):
+        pass
+until = time.monotonic() + 60
+for _ in range(6):
+    for _ in range(10):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    while len(prof._threads) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    prof.step()
+prof.stop()
+print(prof._dropped_events)
+`);
+  expect(printed).toBe('0\n');
+  const { events, findings } = await readRun(folder, 'threads');
+  expect(findings).toEqual([]);
+  const lanes = events.filter(({ name }) => name === 'work').map(({ lane }) => lane);
+  expect(new Set(lanes).size).toBe(60);
 });

@@ -292,7 +292,7 @@ class _Point:
 class _Thread:
     """A line of the timeline: a thread, or in a window of PyTorch's profiler a stream."""
 
-    __slots__ = ("number", "kind", "name", "tid", "stack", "forward", "optimizer")
+    __slots__ = ("number", "kind", "name", "tid", "stack", "forward", "optimizer", "owner")
 
     def __init__(self, number, kind="thread", name=None, tid=None):
         self.number = number
@@ -302,6 +302,13 @@ class _Thread:
         self.stack = []
         self.forward = None  # when the forward pass began that is a phase once backward begins
         self.optimizer = None  # the open span of an optimizer's step
+        self.owner = weakref.ref(threading.current_thread()) if name is None else None
+
+    @property
+    def is_over(self):
+        """Whether the thread has ended: all that it recorded is in the queue."""
+        owner = None if self.owner is None else self.owner()
+        return self.owner is not None and (owner is None or not owner.is_alive())
 
 
 class _Recorded:
@@ -456,7 +463,8 @@ class Profile:
         self._events = collections.deque()
         self._dropped_events = 0
         self._dropped_arguments = 0
-        self._threads = {}
+        self._threads = {}  # those that live, and those that ended since the last batch
+        self._threads_made = 0
         self._lock = threading.Lock()
         self._sequences = {}
         self._facts = collections.deque()
@@ -660,7 +668,8 @@ class Profile:
         with self._lock:
             if len(self._threads) >= _THREADS_MAX:
                 return None
-            thread = _Thread(len(self._threads) + 1)
+            self._threads_made += 1
+            thread = _Thread(self._threads_made)
             self._threads[thread.number] = thread
             return thread
 
@@ -1457,6 +1466,18 @@ class _Rows:
         else:
             self._recorded["counter"] += 1
             batch.add("counters", time, point.thread.number, batch.string(point.name), batch.string(point.unit), point.value)
+
+    def ended_threads(self):
+        """Those that no event can come from any more, but for the one that steps, whose place is the rank's."""
+        profile = self._profile
+        return [thread for thread in list(profile._threads.values()) if thread.is_over and not thread.stack and thread is not profile._step_thread]
+
+    def forget(self, threads):
+        """A batch has named them, after all their events."""
+        with self._profile._lock:
+            for thread in threads:
+                self._profile._threads.pop(thread.number, None)
+                self._phases.pop(thread.number, None)
 
     def add_samples(self, time, samples):
         """Counters of the process, on the thread that steps; the clock's `time`."""
@@ -2709,6 +2730,7 @@ class _Sender(threading.Thread):
     def _flush(self, is_last=False):
         self._flush_asked = False
         self._add_own()
+        ended = self._rows.ended_threads()
         has_more = True
         while has_more:
             has_more = self._rows.drain()
@@ -2716,6 +2738,7 @@ class _Sender(threading.Thread):
             batch = self._rows.take(not has_more, ends)
             if batch is not None:
                 self._ship(*batch, ends)
+        self._rows.forget(ended)
         self._flushed_ns = self._beaten_ns = _now()
 
     def _ship(self, data, id, is_last):
