@@ -142,3 +142,18 @@ print(prof._dropped_events)
   const lanes = events.filter(({ name }) => name === 'work').map(({ lane }) => lane);
   expect(new Set(lanes).size).toBe(60);
 });
+
+test('a text that is too long is counted as cut', async () => {
+  const { folder } = recorded(`
+prof = r.profile(run="cut", directory=sys.argv[2], sample_interval_ms=0).start()
+prof.add_metadata("config", "é" * 2049)
+prof.add_metadata("fits", "é" * 2048)
+with r.record_function("forward", {"prompt": "y" * 5000}):
+    pass
+prof.step()
+prof.stop()
+`);
+  const { findings, processes } = await readRun(folder, 'cut');
+  expect(findings).toEqual(['rank 0: 2 arguments cut by a limit, or left out for an invalid value']);
+  expect(processes[0]?.metadata.get('config')).toBe(processes[0]?.metadata.get('fits'));
+});

@@ -1274,6 +1274,7 @@ class _Batch:
         self.indexes = {"": 0}
         self.tables = {}
         self.size = 0
+        self.cut = 0  # texts that lost their end
         self.since = None
 
     def string(self, text):
@@ -1281,7 +1282,9 @@ class _Batch:
         if index is None:
             short = text
             if len(text) > _STRING_BYTES_MAX // 4:
-                short = text.encode("utf-8", "replace")[:_STRING_BYTES_MAX].decode("utf-8", "ignore")
+                whole = text.encode("utf-8", "replace")
+                short = whole[:_STRING_BYTES_MAX].decode("utf-8", "ignore")
+                self.cut += len(whole) > _STRING_BYTES_MAX
             index = len(self.strings)
             self.strings.append(short)
             self.indexes[text] = index
@@ -1474,10 +1477,10 @@ class _Rows:
 
     def forget(self, threads):
         """A batch has named them, after all their events."""
-        with self._profile._lock:
-            for thread in threads:
-                self._profile._threads.pop(thread.number, None)
-                self._phases.pop(thread.number, None)
+        # Without the lock: a signal may end the program, and wait for this thread, while its main thread holds that.
+        for thread in threads:
+            self._profile._threads.pop(thread.number, None)
+            self._phases.pop(thread.number, None)
 
     def add_samples(self, time, samples):
         """Counters of the process, on the thread that steps; the clock's `time`."""
@@ -1566,6 +1569,7 @@ class _Rows:
 
     def _encoded(self, batch, promised, is_last):
         profile, options, sequence = self._profile, self._options, self._sequence
+        self._dropped_arguments += batch.cut
         header = {
             "run": options.run,
             "rank": options.rank,
