@@ -72,3 +72,45 @@ prof.stop()
   const line = ['-I', '-c', program, join(repository, 'clients/python'), join(directory, 'full')];
   expect(execFileSync(process.env.PYTHON_BIN ?? 'python3', line, { encoding: 'utf8', stdio: 'pipe' })).toBe('[1, 1, 1, 1, 1]\n1\n');
 });
+
+test('a record_function is entered again before its end, and on several threads: each time is a span of its own', async () => {
+  const program = `import sys, threading
+sys.path.insert(0, sys.argv[1])
+import ranktrace as r
+prof = r.profile(run="again", directory=sys.argv[2], sample_interval_ms=0).start()
+again = r.record_function("again")
+with again:
+    with again:
+        pass
+    with r.record_function("in the outer one"):
+        pass
+entered, left = threading.Event(), threading.Event()
+def work():
+    with again:
+        entered.set()
+        left.wait()
+thread = threading.Thread(target=work, name="other")
+with again:
+    thread.start()
+    entered.wait()
+left.set()
+thread.join()
+with r.record_function("behind all"):
+    pass
+prof.step()
+prof.stop()
+print([len(one.stack) for one in prof._threads.values()])
+`;
+  const line = ['-I', '-c', program, join(repository, 'clients/python'), join(directory, 'again')];
+  expect(execFileSync(process.env.PYTHON_BIN ?? 'python3', line, { encoding: 'utf8', stdio: 'pipe' })).toMatch(/^\[0(, 0)?\]\n$/);
+  const { events, findings } = await readRun(join(directory, 'again'), 'again');
+  expect(findings).toEqual([]);
+  const spans = events.filter(({ kind }) => kind === 'span');
+  expect(spans.map(({ name, lane, state }) => [name, lane, state])).toEqual([
+    ...[0, 1].map(() => ['again', 'main', 'whole']),
+    ['in the outer one', 'main', 'whole'],
+    ['again', 'main', 'whole'],
+    ['again', 'other', 'whole'],
+    ['behind all', 'main', 'whole'],
+  ]);
+});

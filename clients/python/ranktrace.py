@@ -354,30 +354,42 @@ def _thread_of(profile):
 class record_function:
     """A span of the program's own, as torch.profiler.record_function: a context manager and a decorator. PyTorch's profiler sees it, too."""
 
-    __slots__ = ("_name", "_args", "_span", "_torch")
+    __slots__ = ("_name", "_args", "_open")
 
     def __init__(self, name, args=None):
         self._name = name
         self._args = args
-        self._span = None
-        self._torch = None
+        self._open = []  # a program may enter it again before its end, and on several threads
 
     def __enter__(self):
-        if _torch_record_function is not None:
-            self._torch = _enter_torch(self._name)
+        entered = None if _torch_record_function is None else _enter_torch(self._name)
         profile = _running if _awaited is None else _recording()
-        if profile is not None:
-            self._span = profile._begin(_Span(self._name, self._args))
+        span = None if profile is None else profile._begin(_Span(self._name, self._args))
+        if entered is not None:
+            self._open.append((span, entered))
+        elif span is not None:
+            self._open.append(span)
         return self
 
     def __exit__(self, *_):
-        span = self._span
-        if span is not None:
-            self._span = None
-            _end(span)
-        if self._torch is not None:
-            entered, self._torch = self._torch, None
+        count = len(self._open)
+        if count == 0:
+            return
+        # What another thread adds meanwhile is behind it.
+        one = self._open.pop(0) if count == 1 else self._own()
+        if type(one) is tuple:
+            one, entered = one
             _leave_torch(entered)
+        if one is not None:
+            _end(one)
+
+    def _own(self):
+        """The last that this thread entered."""
+        tid = threading.get_native_id()
+        spans = [(one[0] if type(one) is tuple else one, one) for one in self._open]
+        own = next((one for span, one in reversed(spans) if span is None or span.thread.tid == tid), spans[-1][1])
+        self._open.remove(own)
+        return own
 
     def __call__(self, function):
         if inspect.iscoroutinefunction(function):
