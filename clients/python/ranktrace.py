@@ -376,12 +376,13 @@ class record_function:
         if count == 0:
             return
         # What another thread adds meanwhile is behind it.
-        one = self._open.pop(0) if count == 1 else self._own()
-        if type(one) is tuple:
-            one, entered = one
+        span, entered = self._open.pop(0) if count == 1 else self._own(), None
+        if type(span) is tuple:
+            span, entered = span
+        if span is not None:
+            _end(span)
+        if entered is not None:
             _leave_torch(entered)
-        if one is not None:
-            _end(one)
 
     def _own(self):
         """The last that this thread entered."""
