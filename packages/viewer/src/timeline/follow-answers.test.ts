@@ -1,7 +1,7 @@
 import { type Signal, signal } from '@preact/signals';
 import type { EventDetails, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { RequestRefused } from '../client/connection.ts';
+import { ConnectionLost, RequestRefused } from '../client/connection.ts';
 import type { RunClient } from '../client/run-client.ts';
 import { createViewState } from '../client/view-state.ts';
 import { modelOf } from '../testing/view-model.ts';
@@ -32,7 +32,7 @@ function shownTimeline() {
   const model: Signal<RunModel | undefined> = signal(undefined);
   const resets = new Set<() => void>();
   const asked = { event: 0, search: 0, path: 0 };
-  const answers: { event: EventDetails | undefined; count: number; path: ViewPath | null } = { event: undefined, count: 1, path: null };
+  const answers = { event: undefined as EventDetails | undefined, count: 1, path: null as ViewPath | null, isLineBroken: false };
   const client = {
     run: 'train',
     model,
@@ -54,6 +54,7 @@ function shownTimeline() {
     },
     path: async (): Promise<ViewPath | null> => {
       asked.path++;
+      if (answers.isLineBroken) throw new ConnectionLost();
       return answers.path;
     },
   } as unknown as RunClient;
@@ -108,6 +109,18 @@ it('counts the matches of a search again as the run is read, at most once a seco
   }
   await vi.advanceTimersByTimeAsync(60_000);
   expect([asked.search, session.matches.value?.result.names[0]?.count]).toEqual([2, 9]);
+  session.dispose();
+});
+
+it('asks for the critical path again where the line broke meanwhile', async () => {
+  const { model, answers, state, session } = shownTimeline();
+  Object.assign(answers, { path: { step: 3, segments: [] }, isLineBroken: true });
+  state.path.value = true;
+  model.value = runOf({ read: 9 });
+  await vi.advanceTimersByTimeAsync(100);
+  answers.isLineBroken = false;
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(session.path.value?.step).toBe(3);
   session.dispose();
 });
 

@@ -156,7 +156,10 @@ export function followPath(session: TimelineSession): () => void {
         session.path.value = path;
         if (path === null && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
       },
-      () => undefined,
+      () => {
+        // The line broke, or the service is too busy.
+        if (!mine.signal.aborted && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
+      },
     );
   };
   const stop = effect(() => {

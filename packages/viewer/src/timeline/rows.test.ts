@@ -157,6 +157,9 @@ test('of many ranks those that stand out are open below a band of the others', (
   const unfolded = layOut({ ...many, unfolded: new Set(['rest:g']) }).rows;
   expect(unfolded.filter(({ kind }) => kind === 'rank')).toHaveLength(100);
   expect(keys(unfolded.slice(0, 3))).toBe('rest:g ·r0 ·r1');
+  // Two lives of a rank are one rank.
+  const again = { ...model, processes: [...model.processes, viewProcess(3, { index: 100, incarnation: 'b' })] };
+  expect(layOut({ ...many, model: again }).rows[0]).toMatchObject({ label: '97 more ranks' });
 });
 
 test('groups of many ranks are folded to a band unless one of them stands out', () => {

@@ -13,7 +13,7 @@
 import { frameLine, isBeside, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
 import { type Life, livesOf, trackKey } from '../client/track-keys.ts';
 import type { Grouping } from '../client/view-state.ts';
-import { formatCount, formatMany } from '../controls/format.ts';
+import { formatMany } from '../controls/format.ts';
 import { type Layer, layerOf } from './layers.ts';
 import type { Representative } from './outliers.ts';
 
@@ -197,7 +197,8 @@ export function layOut(input: LayoutInput): Layout {
       kind: 'rest',
       height: folded ? bandHeight : groupHeight,
       indent,
-      label: `${formatCount(rest.length)} ${shown.length === 0 ? '' : 'more '}ranks`,
+      // A rank that was started again is one.
+      label: formatMany(new Set(rest.map(({ process }) => process.rank)).size, shown.length === 0 ? 'rank' : 'more rank'),
       ranks: rest.map(({ process }) => process.rank),
       isFoldable: true,
       isFolded: folded,
