@@ -182,10 +182,10 @@ connect(own, nats_tls_ca="ca.pem")
 });
 
 test('a window of PyTorch’s profiler stays where it is if the thread that sends has ended', () => {
-  const { run } = programOf(`import io, json, os, sys, ranktrace
+  const { run } = programOf(`import io, json, os, sys, time, ranktrace
 os.mkdir("window")
 with open("window/window.json", "w") as file:
-    json.dump({"traceEvents": [{"ph": "X", "name": "op", "ts": number, "dur": 1, "pid": 1, "tid": 1} for number in range(20)]}, file)
+    json.dump({"baseTimeNanoseconds": time.time_ns(), "traceEvents": [{"ph": "X", "name": "op", "ts": number, "dur": 1, "pid": 1, "tid": 1} for number in range(20)]}, file)
 ranktrace._EVENTS_MAX = 10
 ranktrace._Sender.run = lambda self: None
 sys.stdin = io.StringIO(json.dumps({"run": "window", "directory": "out", "beside": os.getpid()}))

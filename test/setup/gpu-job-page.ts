@@ -355,6 +355,8 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
     await keyboard.press('ArrowRight');
     await page.tab.page.waitForFunction((text) => !['', text].includes(document.querySelector('.only-aloud')?.textContent ?? ''), before);
     expect(await page.text(aloud)).toMatch(/, [\d.]+ (ns|µs|ms), rank \d$/);
+    // The event has its name in the address once its details are there.
+    await expect.poll(() => page.tab.page.url()).toContain('sel=');
     await keyboard.down('w');
     await page.tab.page.waitForTimeout(300);
     await keyboard.up('w');
