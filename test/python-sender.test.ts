@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { repository } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
 
-/** What a program prints that records into a folder of its own, `sys.argv[2]`; and that folder. */
+/** Runs a program that records into a folder of its own, `sys.argv[2]`; gives its output and that folder. */
 function recorded(program: string): { readonly printed: string; readonly folder: string } {
   const folder = mkdtempSync(join(tmpdir(), 'ranktrace-python-sender-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

@@ -52,7 +52,7 @@ export class RunProfiles {
       sums.add(tables);
       this.#ranks.set(rank, cutTables(tables, linesMax));
     }
-    // Of too many, the page gets those that it has on top.
+    // The page gets those that it has on top, where there are too many.
     const devices = [...lasts.values()].flatMap(devicesOf);
     const leastUsed = [...devices].sort((a, b) => a.utilisation - b.utilisation).slice(0, limits.profileRanksMax);
     const memory = hosts.flatMap(memoryOf);
@@ -78,7 +78,7 @@ export class RunProfiles {
     this.#memory = memory;
   }
 
-  /** Of all ranks. */
+  /** Devices of all ranks. */
   readonly #devices: readonly ProfileDevice[];
   readonly #memory: readonly ProfileMemory[];
 

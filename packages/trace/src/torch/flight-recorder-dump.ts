@@ -158,7 +158,7 @@ function bytesOf(sizes: unknown, types: unknown): number {
   for (let at = 0; at < sizes.length; at++) {
     const shape: unknown = sizes[at];
     const size = elementBytes(String(types[at]));
-    // Of a payload in part unknown, the rest would be too small a number.
+    // A payload that is known in part would have too small a number.
     if (!Array.isArray(shape) || size === undefined) return 0;
     bytes += shape.reduce((product: number, length) => product * (countOf(length) ?? 0), size);
   }

@@ -110,7 +110,7 @@ class FoldedWriter implements TraceSink {
   }
 }
 
-/** Of a lane, below its process and the root. */
+/** A lane lies below its process and the root. */
 const laneDepth = 2;
 
 /** A name without the signs that separate frames and lines. */

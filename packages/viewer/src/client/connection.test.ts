@@ -66,7 +66,7 @@ it('opens the run again before it asks what was asked without a line', async () 
   expect(second).not.toBe(first);
   second.open();
   expect(second.types).toEqual(['open a', 'area a']);
-  // What was sent once is lost with its line, and not sent again.
+  // A request that was sent is lost with its line, and not sent again.
   second.break();
   expect(await waiting).toBeInstanceOf(ConnectionLost);
   const third = await nextLine();

@@ -27,7 +27,7 @@ test('what was selected, marked and unfolded in a run is not selected in the nex
   chooseRun(state, 'a');
   chooseOther(state, 'b');
   choose();
-  // Of the same run it stays, whichever run lies beside it.
+  // It stays while the run does, whichever run lies beside it.
   chooseOther(state, 'b');
   chooseRun(state, 'd');
   expect(isForgotten()).toBe(false);
