@@ -354,31 +354,34 @@ def _thread_of(profile):
 class record_function:
     """A span of the program's own, as torch.profiler.record_function: a context manager and a decorator. PyTorch's profiler sees it, too."""
 
-    __slots__ = ("_name", "_args", "_open")
+    __slots__ = ("_name", "_args", "_span", "_torch", "_others")
 
     def __init__(self, name, args=None):
         self._name = name
         self._args = args
-        self._open = []  # a program may enter it again before its end, and on several threads
+        self._span = None
+        self._torch = None
+        self._others = None  # a program may enter it again before its end, and on several threads
 
     def __enter__(self):
         entered = None if _torch_record_function is None else _enter_torch(self._name)
         profile = _running if _awaited is None else _recording()
         span = None if profile is None else profile._begin(_Span(self._name, self._args))
-        if entered is not None:
-            self._open.append((span, entered))
-        elif span is not None:
-            self._open.append(span)
+        if self._span is None and self._torch is None:
+            self._span = span
+            self._torch = entered
+        elif self._others is None:
+            self._others = [(span, entered)]
+        else:
+            self._others.append((span, entered))
         return self
 
     def __exit__(self, *_):
-        count = len(self._open)
-        if count == 0:
-            return
-        # What another thread adds meanwhile is behind it.
-        span, entered = self._open.pop(0) if count == 1 else self._own(), None
-        if type(span) is tuple:
-            span, entered = span
+        if self._others:
+            span, entered = self._own()
+        else:
+            span, entered = self._span, self._torch
+            self._span = self._torch = None
         if span is not None:
             _end(span)
         if entered is not None:
@@ -387,9 +390,12 @@ class record_function:
     def _own(self):
         """The last that this thread entered."""
         tid = threading.get_native_id()
-        spans = [(one[0] if type(one) is tuple else one, one) for one in self._open]
-        own = next((one for span, one in reversed(spans) if span is None or span.thread.tid == tid), spans[-1][1])
-        self._open.remove(own)
+        entries = [(self._span, self._torch), *self._others]
+        own = next((entry for entry in reversed(entries) if entry[0] is None or entry[0].thread.tid == tid), entries[-1])
+        if own is entries[0]:
+            self._span, self._torch = self._others.pop(0)
+        else:
+            self._others.remove(own)
         return own
 
     def __call__(self, function):
