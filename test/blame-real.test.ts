@@ -59,10 +59,11 @@ it.each(Array.from({ length: seeds }, (_, seed) => seed))(
     const faulty = await runJob(`faulty-${seed}`, steps, fault);
     const found = stragglersOf(faulty);
     expect(found.every(({ ranks, phase: where }) => ranks.join() === String(fault.rank) && where === phase)).toBe(true);
-    // On a machine so busy that its noise hides the fault, the report states that.
-    if (fault.every > 1 || fault.ms < visibleIn(phase, faulty)) return;
+    // On a machine so busy that its noise hides the fault, the report states that; where the noise is just below it, the figure has that noise.
+    const visible = visibleIn(phase, faulty);
+    if (fault.every > 1 || fault.ms < visible) return;
     expect(found).toHaveLength(1);
     const { excessNs } = faulty.blame.excess.find(({ rank }: { rank: number }) => rank === fault.rank);
-    expect(Math.abs(excessNs / 1e6 / fault.ms - 1)).toBeLessThan(0.25);
+    expect(Math.abs(excessNs / 1e6 - fault.ms)).toBeLessThan(Math.max(fault.ms / 4, visible));
   },
 );

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type StartedBrowser, startBrowser } from './setup/browser.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { startCommand } from './setup/ranktrace-command.ts';
@@ -115,7 +115,13 @@ it('a service that is killed under an open page: the page says so, comes back by
   // First the page: a starved browser needs as long to start as the ranks to end.
   await using page = await open(before.address);
   const ranks = await startRanks(2, ['test/programs/steps.mjs', String(steps), '10'], environment);
+  const signal = (name: NodeJS.Signals): void => {
+    for (const { child } of ranks) child.kill(name);
+  };
+  onTestFinished(() => signal('SIGKILL'));
   await until('the first steps are shown', async () => (await page.sentence.count()) > 0 && (await stepsShown(page)) > 20);
+  // They wait for the page, or would have ended before it on a starved machine.
+  signal('SIGSTOP');
   await page.show('Timeline');
   await page.search('inner');
   // Backward from the end: the last rank's.
@@ -129,6 +135,7 @@ it('a service that is killed under an open page: the page says so, comes back by
   await page.figure('steps').waitFor();
   before.command.child.kill('SIGKILL');
   await before.command.ended;
+  signal('SIGCONT');
   await wait(page, 'trying again');
   const known = await stepsShown(page);
   await using after = await serve();
