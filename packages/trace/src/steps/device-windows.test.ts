@@ -17,8 +17,15 @@ import { StepRangeSink, StepTimesSink } from './step-range.ts';
 const sourcesOf = (options: GpuJobOptions): readonly KinetoSource[] =>
   sourcesOfKineto(gpuJob(options).files.map(({ text }) => tableOfKineto(text)));
 const recordings = new URL('../../../../test/data/kineto/gpu-jobs/', import.meta.url);
-const recorded = (name: string): readonly KinetoSource[] =>
-  sourcesOfKineto([tableOfKineto(gunzipSync(readFileSync(new URL(`${name}.pt.trace.json.gz`, recordings))))]);
+const textOf = (name: string): string => gunzipSync(readFileSync(new URL(`${name}.pt.trace.json.gz`, recordings))).toString();
+const recorded = (name: string): readonly KinetoSource[] => sourcesOfKineto([tableOfKineto(textOf(name))]);
+
+/** As recorded with a device clock that is early, µs. */
+function early(name: string, by: number): readonly KinetoSource[] {
+  const file = JSON.parse(textOf(name)) as { readonly traceEvents: { readonly cat?: string; ts: number }[] };
+  for (const event of file.traceEvents) if (/^(kernel|gpu_)/.test(event.cat ?? '')) event.ts -= by;
+  return sourcesOfKineto([tableOfKineto(JSON.stringify(file))]);
+}
 
 function gpusOf(sources: readonly KinetoSource[], through: (sink: TraceSink) => TraceSink = (sink) => sink): GpuSink {
   const gpus = new GpuSink();
@@ -33,6 +40,9 @@ const jobs: readonly (readonly [string, () => readonly KinetoSource[]])[] = [
   ['host_late', () => recorded('host_late')],
   ['graph', () => recorded('graph')],
   ['streams', () => recorded('streams')],
+  ['host_late, its device 10 µs early', () => early('host_late', 10)],
+  ['host_late, its device 100 µs early', () => early('host_late', 100)],
+  ['streams, its device 100 µs early', () => early('streams', 100)],
 ];
 
 test.each(jobs)('%s: the same windows, without holding the work', (_, sourcesOfJob) => {
