@@ -1,4 +1,4 @@
-// Ranks that one torchrun starts are one run, whenever each of them begins.
+// Ranks that one torchrun starts are one run, whenever each of them begins; a rank's number is its launcher's.
 
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -28,4 +28,14 @@ test('of a torchrun on several hosts, or with a name, it is as it was', () => {
   expect(new Set(namesOf({ WORLD_SIZE: '4' })).size).toBe(2);
   expect(namesOf({ TORCHELASTIC_RUN_ID: 'night' })).toEqual(['night', 'night']);
   expect(namesOf({ RANKTRACE_RUN: 'mine' })).toEqual(['mine', 'mine']);
+});
+
+test('a rank that mpirun starts within a job of Slurm has its number of Open MPI, and one that srun starts that of Slurm', () => {
+  const place = `${program.slice(0, program.indexOf('print'))}options = ranktrace.profile()._options; print(options.rank, options.world_size)`;
+  const { PATH = '' } = process.env;
+  const slurm = { SLURM_JOB_ID: '4711', SLURM_PROCID: '0', SLURM_NTASKS: '2' };
+  const placeOf = (more: Record<string, string>) =>
+    execFileSync(python, ['-I', '-c', place], { encoding: 'utf8', env: { PATH, ...slurm, ...more } }).trim();
+  expect(placeOf({ OMPI_COMM_WORLD_RANK: '3', OMPI_COMM_WORLD_SIZE: '8' })).toBe('3 8');
+  expect(placeOf({ SLURM_PROCID: '1' })).toBe('1 2');
 });

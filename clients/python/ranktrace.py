@@ -261,8 +261,9 @@ def _started(pid):
 
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
+    # Ranks that mpirun starts within a job of Slurm inherit one task's numbers.
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 
 
