@@ -30,7 +30,8 @@ export const nameInLine = (name: string, chars: number): string => lineName(disp
 /** Left- or right-aligned columns, two spaces apart; the first row is the head. Cells are made printable, so a row is always one line. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {
   const shown = rows.map((row) => row.map((cell) => displayText(cell, cellCharsMax)));
-  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((row) => (row[column] ?? '').length)));
+  // A call takes fewer arguments than a table may have rows.
+  const widths = (shown[0] ?? []).map((_, column) => shown.reduce((most, row) => Math.max(most, (row[column] ?? '').length), 0));
   const line = (row: readonly string[]): string =>
     row
       .map((cell, column) => (right[column] ? cell.padStart(widths[column] as number) : cell.padEnd(widths[column] as number)))
