@@ -45,6 +45,14 @@ describe('what is whose option', () => {
   });
 });
 
+it('gives a run a name of its own: two commands may begin in one second', async () => {
+  const out = join(directory, 'own-name');
+  const command = startCommand(['run', '--out', out, node, 'test/programs/steps.mjs', '3', '1'], { RANKTRACE_RUN: '' });
+  const { code, stderr } = await command.ended;
+  expect(code, stderr).toBe(0);
+  expect(readdirSync(out)).toEqual([expect.stringMatching(new RegExp(`^run-\\d{8}-\\d{6}-${command.child.pid}$`))]);
+});
+
 /** A program that names its run itself. */
 const named = (expression: string, more = ''): string[] => {
   const script = `

@@ -67,7 +67,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('-n, --ranks <n>', 'ranks to start (default: 1, with --gpus one for each GPU)', positive(1024))
     .option('--gpus', 'one GPU a rank: each sees its own alone, by CUDA_VISIBLE_DEVICES, as number 0')
     .option('--gpu', "record the ranks' own kernels, copies and waits on GPUs, too: docs/gpu.md")
-    .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
+    .option('--name <run>', 'name of the run (default: run-<date>-<time>-<pid>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
     .option('--config <file>', 'alert rules and outputs, as for serve: docs/alerting.md (default: no outputs)')

@@ -363,7 +363,7 @@ async function checkTracePath(path: string | undefined): Promise<void> {
   });
 }
 
-/** `run-20260131-235959`, in UTC. */
+/** `run-20260131-235959-4711`, in UTC, with the process: another command may begin in the same second. */
 function runName(now: Date): string {
-  return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`;
+  return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${process.pid}`;
 }
