@@ -53,6 +53,15 @@ it('gives a run a name of its own: two commands may begin in one second', async 
   expect(readdirSync(out)).toEqual([expect.stringMatching(new RegExp(`^run-\\d{8}-\\d{6}-${command.child.pid}$`))]);
 });
 
+it('numbers its ranks, whatever variables of another rank the shell has', async () => {
+  const out = join(directory, 'shell-rank');
+  const args = ['run', '--ranks', '2', '--json', '--out', out, node, 'test/programs/steps.mjs', '3', '1'];
+  const { code, stdout, stderr } = await runCommand(args, { RANKTRACE_RANK: '5', RANKTRACE_WORLD_SIZE: '9' });
+  expect(code, stderr).toBe(0);
+  const { worldSize, ranks } = JSON.parse(stdout);
+  expect([worldSize, ranks.map(({ rank }: { rank: number }) => rank)]).toEqual([2, [0, 1]]);
+});
+
 /** A program that names its run itself. */
 const named = (expression: string, more = ''): string[] => {
   const script = `
