@@ -62,6 +62,21 @@ it('numbers its ranks, whatever variables of another rank the shell has', async 
   expect([worldSize, ranks.map(({ rank }: { rank: number }) => rank)]).toEqual([2, [0, 1]]);
 });
 
+it('says before any rank starts that the trace cannot be written', async () => {
+  const file = join(directory, 'a-file');
+  const folder = join(directory, 'a-folder.pftrace');
+  writeFileSync(file, '');
+  mkdirSync(folder);
+  for (const [trace, why] of [
+    [join(file, 'x.pftrace'), `"${file}" is not a directory`],
+    [folder, 'it is a directory'],
+    [join(directory, 'none', 'x.pftrace'), 'ENOENT'],
+  ] as const) {
+    const { code, stdout, stderr } = await runCommand(['run', '--out', join(directory, 'untraced'), '--trace', trace, node, '-p', '7']);
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(`Cannot write "${trace}": ${why}`)]);
+  }
+});
+
 /** A program that names its run itself. */
 const named = (expression: string, more = ''): string[] => {
   const script = `
