@@ -424,7 +424,7 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
       if (directory !== undefined && command.getOptionValueSource('url') === 'cli')
         throw new CliError('bad_usage', `alerts reads "${directory}" or asks the service at --url: give one of them`);
       const { alerts } = await import('./commands/alerts.ts');
-      done(await alerts(directory, { ...options, token: clientToken('read', environment) }));
+      done(await alerts(directory, { ...options, token: directory === undefined ? clientToken('read', environment) : undefined }));
     });
   program
     .command('detect')
