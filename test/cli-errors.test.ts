@@ -56,6 +56,12 @@ describe('bad input', () => {
   const cases: readonly [what: string, args: () => string[], code: number, line: RegExp][] = [
     ['an unknown flag', () => ['merge', '--frobnicate', 'x', '-o', at('trace.pftrace')], 2, /unknown option '--frobnicate'/],
     ['an unknown command', () => ['marge'], 2, /unknown command 'marge'/],
+    [
+      'a step and a window of time',
+      () => ['capture', '--seconds', '1', '--at-step', '5'],
+      2,
+      /option '--at-step <s>' cannot be used with option '--seconds <s>'/,
+    ],
     ['a missing output', () => ['merge', at('cut-after-one.seg')], 2, /required option '-o, --output <file>'/],
     ['a missing file', () => ['table', at('not-there')], 2, /Cannot open ".*not-there": there is no such file or directory/],
     ['an empty directory', () => ['table', at('empty')], 2, /empty/],

@@ -335,7 +335,11 @@ that ranks agreed to count from), and window (0: the rank's last file).`,
     .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
     .option('--seconds <s>', 'of PyTorch ranks beside an agent: a window of time instead, the same moment on all hosts', windowSeconds)
     .option('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
-    .option('--at-step <s>', 'the first of them (default: as soon as all ranks can)', whole(0, limits.capturedStepMax))
+    .addOption(
+      new Option('--at-step <s>', 'the first of them (default: as soon as all ranks can)')
+        .argParser(whole(0, limits.capturedStepMax))
+        .conflicts('seconds'),
+    )
     .addOption(
       new Option(
         '--last',
