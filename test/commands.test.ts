@@ -1,6 +1,7 @@
 // The commands in a person's hands: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -463,6 +464,32 @@ describe('ranktrace merge, table and dump', () => {
     expect(code).toBe(2);
     expect(stderr).toMatch(/holds \d+ runs: name one with --run, of .*"short"/);
     expect((await runLine(['table', directory, '--run', 'short'])).code).toBe(0);
+  });
+});
+
+describe('a bar on a terminal', () => {
+  it('leaves the notices said meanwhile, and changes nothing that Ctrl-C would leave changed', async () => {
+    const files = join(directory, 'with-a-stray');
+    await runLine(['export', join(directory, 'short'), '--to', 'kineto', '-o', `${files}/`]);
+    writeFileSync(join(files, 'rank0-notes.json'), '{}');
+    const python = process.env.PYTHON_BIN ?? 'python3';
+    const args = ['test/setup/terminal.py', '100', '30', process.execPath, commandPath, 'report', files];
+    // An end of its input would hang up.
+    const terminal = spawn(python, args, { cwd: repository, stdio: ['pipe', 'pipe', 'inherit'] });
+    let stdout = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+    });
+    const [code] = await once(terminal, 'close');
+    expect(code, stdout).toBe(0);
+    const [before = '', after = ''] = stdout.split('ranktrace: left out ');
+    expect(before).toContain('reading ');
+    // The bar's line is cleared for the notice, and no place above the notice is returned to.
+    expect(before.endsWith('\u001b[2K')).toBe(true);
+    expect(after.indexOf('\u001b8')).toBeGreaterThan(after.indexOf('\u001b7'));
+    expect(after).toContain('\u001b7');
+    // Neither is the cursor hidden, nor the wrapping of lines turned off.
+    expect(stdout).not.toContain('\u001b[?');
   });
 });
 
