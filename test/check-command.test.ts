@@ -367,7 +367,11 @@ describe('ranktrace diff', () => {
     expect(stdout).toMatch(/^backward .*slower\n {2}rank 2: \d+ ms → \d+ ms$/m);
     const json = await runLine(['diff', main, slow, '--json', '--on', 'host', '--limit', '3']);
     const data = JSON.parse(json.stdout);
-    expect([json.code, data.verdict, data.names.length]).toEqual([1, 'slower', 3]);
+    const ofKind = (...kinds: string[]) => data.names.filter(({ kind }: { kind: string }) => kinds.includes(kind)).length;
+    // As many of each kind, as in the tables.
+    expect([json.code, data.verdict, ofKind('phase'), ofKind('op', 'call')]).toEqual([1, 'slower', 3, 3]);
+    const all = JSON.parse((await runLine(['diff', main, slow, '--json', '--on', 'host'])).stdout);
+    expect(data.names.length + data.namesLeftOut).toBe(all.names.length + all.namesLeftOut);
     const planted = data.names.find(({ kind, name }: { kind: string; name: string }) => kind === 'op' && name === 'backward');
     // 20 ms on one of four ranks.
     expect(planted).toMatchObject({ status: 'slower', on: 'host', a: { count: 1 }, ranks: [{ rank: 2 }, {}, {}, {}] });
