@@ -249,7 +249,8 @@ describe('ranktrace run', () => {
     const { code, stderr } = await start(process.execPath, '-e', '');
     expect(code).toBe(1);
     expect(stderr).toMatch(/^ranktrace: no events arrived: does ".*node -e " use @ranktrace\/sdk\?$/m);
-    expect((await start('bash', '-c', 'exit 0', '/usr/bin/python3')).stderr).toMatch(/ use ranktrace\.py of clients\/python .*\?$/m);
+    for (const word of ['/usr/bin/python3', 'torchrun', './train.py'])
+      expect((await start('bash', '-c', 'exit 0', word)).stderr).toMatch(/ use ranktrace\.py of clients\/python .*\?$/m);
     expect(existsSync(join(directory, 'nothing'))).toBe(false);
   });
 });

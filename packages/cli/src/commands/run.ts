@@ -294,7 +294,7 @@ function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] 
 /** Hints for a program that records nothing, or not to this process. */
 function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
   if (notes.length === 0) {
-    const isPython = command.some((word) => /(?:^|\/)python[\d.]*$/.test(word));
+    const isPython = command.some((word) => /(?:^|\/)(?:python[\d.]*|torchrun)$|\.py$/.test(word));
     const what = isPython ? 'ranktrace.py of clients/python ("python -m ranktrace train.py" needs no change)' : '@ranktrace/sdk';
     return [`no events arrived: does "${command.join(' ')}" use ${what}?`];
   }
