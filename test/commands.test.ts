@@ -460,6 +460,12 @@ describe('ranktrace merge, table and dump', () => {
     expect(existsSync(join(directory, 'no-such-directory'))).toBe(false);
   });
 
+  it('report --html takes - for stdout, as export does', async () => {
+    const { code, stdout } = await runLine(['report', short, '--html', '-o', '-']);
+    expect([code, stdout.slice(0, 15)]).toEqual([0, expect.stringMatching(/^<!doctype html>/i)]);
+    expect(existsSync(join(repository, '-'))).toBe(false);
+  });
+
   it('names the runs of a directory that holds several', async () => {
     const { code, stderr } = await runLine(['table', directory]);
     expect(code).toBe(2);

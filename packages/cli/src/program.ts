@@ -247,7 +247,7 @@ A file has its name only when it is whole: Ctrl-C leaves none.`,
     .option('--hta-compatible', 'figures of GPUs by the conventions of Holistic Trace Analysis (docs/gpu.md)')
     .option(...json)
     .option('--html', 'one page for a browser, with charts and tables, that needs nothing but its file')
-    .option('-o, --output <file>', 'file of --html (default: stdout)')
+    .option('-o, --output <file>', 'file of --html (default, and -: stdout)')
     .addHelpText(
       'after',
       `
