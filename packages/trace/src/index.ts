@@ -29,7 +29,7 @@ export type { BatchSource } from './model/batch-source.ts';
 export { type BoundStretch, boundStretches } from './model/bound-stretches.ts';
 export { countBelow } from './model/count-below.ts';
 export { TraceError } from './model/errors.ts';
-export { lengthsText, lengthText, percentText, significant } from './model/quantity-text.ts';
+export { lengthText, percentText, significant } from './model/quantity-text.ts';
 export { rankNumbersText, ranksText } from './model/ranks-text.ts';
 export { ReadBudget } from './model/read-budget.ts';
 export { displayName, displayText } from './model/shown-name.ts';

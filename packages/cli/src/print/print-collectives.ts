@@ -8,12 +8,11 @@ import {
   type CollectiveRecord,
   type CollectiveSummary,
   collectiveNumber,
-  lengthsText,
   type SendLine,
   type SpreadSummary,
 } from '@ranktrace/trace';
 import { collectiveNumberData } from '@ranktrace/trace/torch';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatLengths, formatNanos, formatTable } from '../terminal/format.ts';
 
 const linesShown = 20;
 const longestShown = 5;
@@ -153,7 +152,7 @@ const isMostlyKnown = ({ transfer, distinguishable }: Pick<SendLine, 'transfer' 
   transfer !== undefined && distinguishable * 2 >= transfer.count;
 
 const spread = (summary: SpreadSummary | undefined): string =>
-  summary === undefined ? '-' : lengthsText([summary.p50, summary.p95, summary.max]);
+  summary === undefined ? '-' : formatLengths([summary.p50, summary.p95, summary.max]);
 
 /** The rank that was awaited most often, by more than the clocks' error, and in how many of the calls. */
 function lastIn({ perRank, count, unaligned }: CollectiveLine): string {

@@ -1,8 +1,8 @@
 // The report's part about remote calls: a table by (method, source → destination), anomalies, and the same as data.
 
 import { printable } from '@ranktrace/protocol';
-import { type LengthQuantiles, lengthsText, type RpcParty, type RpcRoute, type RpcSummary } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import type { LengthQuantiles, RpcParty, RpcRoute, RpcSummary } from '@ranktrace/trace';
+import { formatCount, formatLengths, formatNanos, formatTable } from '../terminal/format.ts';
 
 const routesShown = 20;
 
@@ -58,7 +58,7 @@ const nameOf = ({ name }: RpcParty): string => (name === '' ? '?' : name);
 const placesOf = ({ source, destination }: RpcRoute): string => `${nameOf(source)} → ${nameOf(destination)}`;
 
 const lengths = (quantiles: LengthQuantiles | undefined): string =>
-  quantiles === undefined ? '-' : lengthsText([quantiles.p50, quantiles.p95, quantiles.p99]);
+  quantiles === undefined ? '-' : formatLengths([quantiles.p50, quantiles.p95, quantiles.p99]);
 
 /** Both legs with their ±; legs that are both smaller than that could have any length. */
 function legs({ out, back, epsilon }: RpcRoute): string {

@@ -9,13 +9,6 @@ export function lengthText(ns: number): string {
   return `${Math.round(ns)} ns`;
 }
 
-/** Lengths, ns, in the unit of the last one: `1.20/3.40/9.00 ms`. */
-export function lengthsText(lengths: readonly number[]): string {
-  const last = Math.abs(lengths.at(-1) ?? 0);
-  const [unit, size] = lengthUnits.find(([, size, least]) => last >= least * size) ?? ['ns', 1];
-  return `${lengths.map((ns) => (size === 1 ? Math.round(ns) : significant(ns / size))).join('/')} ${unit}`;
-}
-
 /** Units of time: ns of one, and how many of it are written in it. */
 const lengthUnits = [
   ['d', 86_400e9, 2],
