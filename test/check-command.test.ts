@@ -1,7 +1,7 @@
 // `ranktrace check RUN --baseline B` in a pipeline: a slower run, an equal one, one that is too short, and bad usage.
 
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -206,6 +206,30 @@ describe('ranktrace check', () => {
       expect([code, stdout]).toEqual([2, '']);
     }
   });
+
+  it('writes no baseline where it refuses, and prints its verdict where a file beside it cannot be written', async () => {
+    const saved = join(directory, 'refused.json');
+    expect((await runLine(['check', main, '--save', saved, '--format', 'markdown'])).code).toBe(2);
+    expect(existsSync(saved)).toBe(false);
+    for (const option of ['--save', '--junit', '--markdown']) {
+      const { code, stdout, stderr } = await runLine(['check', again, '--baseline', main, option, join(directory, 'none', 'x')]);
+      expect([code, stdout]).toEqual([2, expect.stringMatching(/^unchanged: /m)]);
+      expect(stderr).toMatch(/^ranktrace: Cannot write ".*none\/x": ENOENT: no such file or directory, open '.*'\n$/);
+    }
+  });
+
+  it('says that steps have no length', async () => {
+    const path = join(directory, 'empty-steps.json');
+    const traceEvents = [0, 1, 2, 3].map((step) => {
+      return { ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${step}`, pid: 1, tid: 1, ts: 1000 * step, dur: step === 0 ? 5 : 0 };
+    });
+    writeFileSync(path, JSON.stringify({ schemaVersion: 1, distributedInfo: { rank: 0, world_size: 1 }, traceEvents }));
+    const { code, stderr } = await runLine(['check', path, '--baseline', main]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('it has 4 steps that all ranks reported, 3 of them without a length, at least 3'),
+    ]);
+  });
 });
 
 describe('the few steps that a schedule records', () => {
@@ -343,7 +367,11 @@ describe('ranktrace diff', () => {
     expect(stdout).toMatch(/^backward .*slower\n {2}rank 2: \d+ ms → \d+ ms$/m);
     const json = await runLine(['diff', main, slow, '--json', '--on', 'host', '--limit', '3']);
     const data = JSON.parse(json.stdout);
-    expect([json.code, data.verdict, data.names.length]).toEqual([1, 'slower', 3]);
+    const ofKind = (...kinds: string[]) => data.names.filter(({ kind }: { kind: string }) => kinds.includes(kind)).length;
+    // As many of each kind, as in the tables.
+    expect([json.code, data.verdict, ofKind('phase'), ofKind('op', 'call')]).toEqual([1, 'slower', 3, 3]);
+    const all = JSON.parse((await runLine(['diff', main, slow, '--json', '--on', 'host'])).stdout);
+    expect(data.names.length + data.namesLeftOut).toBe(all.names.length + all.namesLeftOut);
     const planted = data.names.find(({ kind, name }: { kind: string; name: string }) => kind === 'op' && name === 'backward');
     // 20 ms on one of four ranks.
     expect(planted).toMatchObject({ status: 'slower', on: 'host', a: { count: 1 }, ranks: [{ rank: 2 }, {}, {}, {}] });

@@ -40,10 +40,28 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
+it('a token that no header can carry is named, and not taken for a service that is away', async () => {
+  for (const [variable, args] of [
+    ['RANKTRACE_READ_TOKEN', ['alerts']],
+    ['RANKTRACE_TOKEN', ['top', '--once']],
+    ['RANKTRACE_CAPTURE_TOKEN', ['capture', '--steps', '1']],
+  ] as const) {
+    const result = await runCommand([...args, '--url', 'http://127.0.0.1:1'], { [variable]: 'of Windows\r' });
+    const stderr = `ranktrace: Bad variable ${variable}: it must be up to 4096 visible ASCII characters without spaces\n`;
+    expect(result).toMatchObject({ code: 2, stdout: '', stderr });
+  }
+});
+
 describe('bad input', () => {
   const cases: readonly [what: string, args: () => string[], code: number, line: RegExp][] = [
     ['an unknown flag', () => ['merge', '--frobnicate', 'x', '-o', at('trace.pftrace')], 2, /unknown option '--frobnicate'/],
     ['an unknown command', () => ['marge'], 2, /unknown command 'marge'/],
+    [
+      'a step and a window of time',
+      () => ['capture', '--seconds', '1', '--at-step', '5'],
+      2,
+      /option '--at-step <s>' cannot be used with option '--seconds <s>'/,
+    ],
     ['a missing output', () => ['merge', at('cut-after-one.seg')], 2, /required option '-o, --output <file>'/],
     ['a missing file', () => ['table', at('not-there')], 2, /Cannot open ".*not-there": there is no such file or directory/],
     ['an empty directory', () => ['table', at('empty')], 2, /empty/],

@@ -1,6 +1,7 @@
 // Inputs of commands: the same kinds everywhere, options without effect refused, mixed jobs, stray files in a folder.
 
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -407,6 +408,10 @@ describe('what is no trace in a folder of traces', () => {
     writeFileSync(join(input, 'cut.json'), '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na');
     writeFileSync(join(input, 'broken.json'), '{"traceEvents": [{"ph":"X",}]}');
     writeFileSync(join(input, 'notes.txt'), 'not looked at');
+    mkdirSync(join(input, 'older.json'));
+    symlinkSync(join(input, 'nowhere'), join(input, 'gone.json'));
+    symlinkSync(join(input, 'circle.json'), join(input, 'circle.json'));
+    execFileSync('mkfifo', [join(input, 'pipe.json')]);
     for (const command of [
       ['report', '--json'],
       ['merge', '-o', at('strays.json'), '--json'],
@@ -426,7 +431,10 @@ describe('what is no trace in a folder of traces', () => {
       );
       expect(reported('cut.json')).toMatch(/^ranktrace: left out ".*cut\.json": at byte \d+ .*ends/);
       expect(reported('broken.json')).toMatch(/^ranktrace: left out ".*broken\.json": at byte \d+ /);
+      for (const name of ['gone.json', 'circle.json', 'pipe.json'])
+        expect(reported(name)).toMatch(/^ranktrace: left out ".*": it is not a torch\.profiler file, as others beside it are$/);
       expect(stderr).not.toContain('notes.txt');
+      expect(stderr).not.toContain('older.json');
     }
   });
 

@@ -1,6 +1,7 @@
 // The commands in a person's hands: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -248,7 +249,8 @@ describe('ranktrace run', () => {
     const { code, stderr } = await start(process.execPath, '-e', '');
     expect(code).toBe(1);
     expect(stderr).toMatch(/^ranktrace: no events arrived: does ".*node -e " use @ranktrace\/sdk\?$/m);
-    expect((await start('bash', '-c', 'exit 0', '/usr/bin/python3')).stderr).toMatch(/ use ranktrace\.py of clients\/python .*\?$/m);
+    for (const word of ['/usr/bin/python3', 'torchrun', './train.py'])
+      expect((await start('bash', '-c', 'exit 0', word)).stderr).toMatch(/ use ranktrace\.py of clients\/python .*\?$/m);
     expect(existsSync(join(directory, 'nothing'))).toBe(false);
   });
 });
@@ -458,11 +460,43 @@ describe('ranktrace merge, table and dump', () => {
     expect(existsSync(join(directory, 'no-such-directory'))).toBe(false);
   });
 
+  it('report --html takes - for stdout, as export does', async () => {
+    const { code, stdout } = await runLine(['report', short, '--html', '-o', '-']);
+    expect([code, stdout.slice(0, 15)]).toEqual([0, expect.stringMatching(/^<!doctype html>/i)]);
+    expect(existsSync(join(repository, '-'))).toBe(false);
+  });
+
   it('names the runs of a directory that holds several', async () => {
     const { code, stderr } = await runLine(['table', directory]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/holds \d+ runs: name one with --run, of .*"short"/);
     expect((await runLine(['table', directory, '--run', 'short'])).code).toBe(0);
+  });
+});
+
+describe('a bar on a terminal', () => {
+  it('leaves the notices said meanwhile, and changes nothing that Ctrl-C would leave changed', async () => {
+    const files = join(directory, 'with-a-stray');
+    await runLine(['export', join(directory, 'short'), '--to', 'kineto', '-o', `${files}/`]);
+    writeFileSync(join(files, 'rank0-notes.json'), '{}');
+    const python = process.env.PYTHON_BIN ?? 'python3';
+    const args = ['test/setup/terminal.py', '100', '30', process.execPath, commandPath, 'report', files];
+    // An end of its input would hang up.
+    const terminal = spawn(python, args, { cwd: repository, stdio: ['pipe', 'pipe', 'inherit'] });
+    let stdout = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+    });
+    const [code] = await once(terminal, 'close');
+    expect(code, stdout).toBe(0);
+    const [before = '', after = ''] = stdout.split('ranktrace: left out ');
+    expect(before).toContain('reading ');
+    // The bar's line is cleared for the notice, and no place above the notice is returned to.
+    expect(before.endsWith('\u001b[2K')).toBe(true);
+    expect(after.indexOf('\u001b8')).toBeGreaterThan(after.indexOf('\u001b7'));
+    expect(after).toContain('\u001b7');
+    // Neither is the cursor hidden, nor the wrapping of lines turned off.
+    expect(stdout).not.toContain('\u001b[?');
   });
 });
 

@@ -4,7 +4,8 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { repository } from './setup/ranktrace-command.ts';
+import { commandPath, repository } from './setup/ranktrace-command.ts';
+import { runTyped } from './setup/typed-commands.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const data = join(repository, 'test/data/flight-recorder');
@@ -69,4 +70,14 @@ it('refuses two dumps of one rank, and one whose name has no rank, in one line',
   copy('nccl_trace_rank_0', nameless);
   const without = await runLine(['report', nameless]);
   expect([without.code, without.stderr]).toEqual([2, expect.stringMatching(/its name must end with the rank \(nccl_trace_rank_3\)/)]);
+});
+
+it('reads dumps from pipes, each of the rank that its name says, and refuses one whose name says none', async () => {
+  const ranktrace = `'${process.execPath}' '${commandPath}'`;
+  const [first, third] = ['dumps/nccl_trace_rank_0', 'dumps/nccl_trace_rank_2'];
+  const pipe = `mkfifo nccl_trace_rank_2; cat ${third} > nccl_trace_rank_2 &`;
+  const named = await runTyped(`${pipe} ${ranktrace} report ${first} nccl_trace_rank_2`, { cwd: directory });
+  expect([named.code, named.stdout]).toEqual([0, expect.stringContaining('rank_missing: nothing was heard of ranks 1, 3 ')]);
+  const nameless = await runTyped(`${ranktrace} report <(cat ${first}) <(cat ${third})`, { cwd: directory });
+  expect([nameless.code, nameless.stdout, nameless.stderr]).toEqual([2, '', expect.stringMatching(/its name must end with the rank/)]);
 });

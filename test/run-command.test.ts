@@ -45,6 +45,38 @@ describe('what is whose option', () => {
   });
 });
 
+it('gives a run a name of its own: two commands may begin in one second', async () => {
+  const out = join(directory, 'own-name');
+  const command = startCommand(['run', '--out', out, node, 'test/programs/steps.mjs', '3', '1'], { RANKTRACE_RUN: '' });
+  const { code, stderr } = await command.ended;
+  expect(code, stderr).toBe(0);
+  expect(readdirSync(out)).toEqual([expect.stringMatching(new RegExp(`^run-\\d{8}-\\d{6}-${command.child.pid}$`))]);
+});
+
+it('numbers its ranks, whatever variables of another rank the shell has', async () => {
+  const out = join(directory, 'shell-rank');
+  const args = ['run', '--ranks', '2', '--json', '--out', out, node, 'test/programs/steps.mjs', '3', '1'];
+  const { code, stdout, stderr } = await runCommand(args, { RANKTRACE_RANK: '5', RANKTRACE_WORLD_SIZE: '9' });
+  expect(code, stderr).toBe(0);
+  const { worldSize, ranks } = JSON.parse(stdout);
+  expect([worldSize, ranks.map(({ rank }: { rank: number }) => rank)]).toEqual([2, [0, 1]]);
+});
+
+it('says before any rank starts that the trace cannot be written', async () => {
+  const file = join(directory, 'a-file');
+  const folder = join(directory, 'a-folder.pftrace');
+  writeFileSync(file, '');
+  mkdirSync(folder);
+  for (const [trace, why] of [
+    [join(file, 'x.pftrace'), `"${file}" is not a directory`],
+    [folder, 'it is a directory'],
+    [join(directory, 'none', 'x.pftrace'), 'ENOENT'],
+  ] as const) {
+    const { code, stdout, stderr } = await runCommand(['run', '--out', join(directory, 'untraced'), '--trace', trace, node, '-p', '7']);
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(`Cannot write "${trace}": ${why}`)]);
+  }
+});
+
 /** A program that names its run itself. */
 const named = (expression: string, more = ''): string[] => {
   const script = `

@@ -67,7 +67,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('-n, --ranks <n>', 'ranks to start (default: 1, with --gpus one for each GPU)', positive(1024))
     .option('--gpus', 'one GPU a rank: each sees its own alone, by CUDA_VISIBLE_DEVICES, as number 0')
     .option('--gpu', "record the ranks' own kernels, copies and waits on GPUs, too: docs/gpu.md")
-    .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
+    .option('--name <run>', 'name of the run (default: run-<date>-<time>-<pid>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
     .option('--config <file>', 'alert rules and outputs, as for serve: docs/alerting.md (default: no outputs)')
@@ -247,7 +247,7 @@ A file has its name only when it is whole: Ctrl-C leaves none.`,
     .option('--hta-compatible', 'figures of GPUs by the conventions of Holistic Trace Analysis (docs/gpu.md)')
     .option(...json)
     .option('--html', 'one page for a browser, with charts and tables, that needs nothing but its file')
-    .option('-o, --output <file>', 'file of --html (default: stdout)')
+    .option('-o, --output <file>', 'file of --html (default, and -: stdout)')
     .addHelpText(
       'after',
       `
@@ -335,7 +335,11 @@ that ranks agreed to count from), and window (0: the rank's last file).`,
     .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
     .option('--seconds <s>', 'of PyTorch ranks beside an agent: a window of time instead, the same moment on all hosts', windowSeconds)
     .option('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
-    .option('--at-step <s>', 'the first of them (default: as soon as all ranks can)', whole(0, limits.capturedStepMax))
+    .addOption(
+      new Option('--at-step <s>', 'the first of them (default: as soon as all ranks can)')
+        .argParser(whole(0, limits.capturedStepMax))
+        .conflicts('seconds'),
+    )
     .addOption(
       new Option(
         '--last',
@@ -424,7 +428,7 @@ where it stopped: what was shipped is written down beside the spool (RANKTRACE_S
       if (directory !== undefined && command.getOptionValueSource('url') === 'cli')
         throw new CliError('bad_usage', `alerts reads "${directory}" or asks the service at --url: give one of them`);
       const { alerts } = await import('./commands/alerts.ts');
-      done(await alerts(directory, { ...options, token: clientToken('read', environment) }));
+      done(await alerts(directory, { ...options, token: directory === undefined ? clientToken('read', environment) : undefined }));
     });
   program
     .command('detect')

@@ -54,8 +54,10 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   const level = stepLevelOf(summary);
   if (level === undefined) {
     const names = paths.map((path) => `"${path}"`).join(', ');
-    const steps = stepTimesOf(summary).length;
-    const what = `it has ${steps} ${steps === 1 ? 'step' : 'steps'} that all ranks reported, at least ${seriesStepsMin} are needed`;
+    const times = stepTimesOf(summary);
+    const empty = times.filter((length) => length <= 0).length;
+    const steps = `${times.length} ${times.length === 1 ? 'step' : 'steps'} that all ranks reported`;
+    const what = `it has ${steps}${empty > 0 ? `, ${empty} of them without a length` : ''}, at least ${seriesStepsMin} are needed`;
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;
@@ -150,8 +152,17 @@ export function saveSteps(path: string, { phases, blame, devices, badEnds: _, ..
     ...(devices && { devices: savedDevices(devices) }),
   };
   const text = `${JSON.stringify(saved)}\n`;
-  writeFileSync(path, text);
+  writeWhole(path, text);
   return Buffer.byteLength(text);
+}
+
+/** Throws CliError `bad_input`. */
+export function writeWhole(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (cause) {
+    throw new CliError('bad_input', `Cannot write "${path}": ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Roles are not saved: those of the checked run count. */

@@ -6,10 +6,9 @@
 //
 // With --save, check also writes the steps of the run to a small file, a baseline from then on. Only `slower` fails (exit code 1).
 
-import { writeFileSync } from 'node:fs';
 import { formatCheck, savedLine } from '../check/check-formats.ts';
 import { checkResult } from '../check/check-result.ts';
-import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSteps } from '../check/recorded-steps.ts';
+import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSteps, writeWhole } from '../check/recorded-steps.ts';
 import type { InputOptions } from '../inputs/open-inputs.ts';
 import { filesOf } from '../inputs/piped-files.ts';
 import type { CheckFormat } from '../options/option-choices.ts';
@@ -42,6 +41,8 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
   if (given === undefined && (options.markdown ?? options.junit ?? options.baselineRun) !== undefined) {
     throw new CliError('bad_usage', '--markdown, --junit and --baseline-run are about a comparison: check needs --baseline INPUT for it');
   }
+  if (given === undefined && format !== 'text' && format !== 'json')
+    throw new CliError('bad_usage', `--format ${format} needs --baseline INPUT to compare with`);
   using interrupt = abortOnInterrupt();
   const baseline = given === undefined ? undefined : await readBaseline(given, options, interrupt.signal);
   const checked = await recordedSteps(
@@ -51,21 +52,21 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
   );
   if (given === undefined)
     for (const text of checked.badEnds) say(`the run did not end well, and its steps are those before that: ${text}`);
-  const saved = save === undefined ? undefined : savedLine(save, saveSteps(save, checked), checked.run, checked.level);
+  const saves = (): string => (save === undefined ? '' : savedLine(save, saveSteps(save, checked), checked.run, checked.level));
   if (baseline === undefined) {
-    if (format !== 'text' && format !== 'json')
-      throw new CliError('bad_usage', `--format ${format} needs --baseline INPUT to compare with`);
+    const saved = saves();
     if (format === 'json') printData({ saved: save, run: checked.run, steps: checked.steps });
-    else print(saved ?? '');
+    else print(saved);
     return 0;
   }
-  if (saved !== undefined) say(saved);
   const result = checkResult(baseline, checked, options.failOn);
+  // First, as a file that cannot be written must not cost the verdict.
+  print(formatCheck(result, format));
+  if (save !== undefined) say(saves());
   for (const kind of ['markdown', 'junit'] as const) {
     const path = options[kind];
-    if (path !== undefined) writeFileSync(path, formatCheck(result, kind));
+    if (path !== undefined) writeWhole(path, formatCheck(result, kind));
   }
-  print(formatCheck(result, format));
   return result.verdict === 'slower' ? 1 : 0;
 }
 

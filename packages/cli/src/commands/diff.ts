@@ -6,7 +6,7 @@ import type { StepRange } from '@ranktrace/trace/blame';
 import { compareRuns, type RunTimes, RunTimesSink } from '@ranktrace/trace/compare';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
-import { chosenNames, type DifferenceOptions, formatDifference } from '../print/print-difference.ts';
+import { chosenNames, type DifferenceOptions, firstOfEachKind, formatDifference } from '../print/print-difference.ts';
 import { badEnds } from '../print/run-end.ts';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
@@ -36,7 +36,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
   const difference = compareRuns(before, after, options.failOn);
   if (options.json === true) {
     const names = chosenNames(difference, options);
-    const shown = names.slice(0, options.limit);
+    const shown = firstOfEachKind(names, options.limit);
     const data: RunDifference = { ...difference, names: shown, namesLeftOut: difference.namesLeftOut + names.length - shown.length };
     printData(data);
   } else {

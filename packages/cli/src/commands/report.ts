@@ -29,7 +29,7 @@ export interface ReportOptions extends InputOptions {
   readonly json?: boolean;
   /** Figures of GPUs by the conventions of Holistic Trace Analysis. */
   readonly htaCompatible?: boolean;
-  /** As one file for a browser, in `output`, or on stdout. */
+  /** As one file for a browser, in `output`, or on stdout, as for `-`. */
   readonly html?: boolean;
   readonly output?: string;
 }
@@ -47,7 +47,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       steps: options.steps,
     };
     const alerts = storedAlerts(opened.directories, options.steps);
-    writeReportPage(reportPage(about, data.data, merged.findings, alerts), options.output);
+    writeReportPage(reportPage(about, data.data, merged.findings, alerts), options.output === '-' ? undefined : options.output);
     return 0;
   }
   const headline = new HeadlineSinks(options.htaCompatible);

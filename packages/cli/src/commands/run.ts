@@ -7,7 +7,7 @@
 // page of the run is served from before the first rank starts until Ctrl-C, also long after the ranks have ended. With --config it raises alerts as
 // the service does. If a program names its run itself, `run` follows it there (recorded-runs.ts).
 
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { access, constants, rm } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
@@ -294,7 +294,7 @@ function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] 
 /** Hints for a program that records nothing, or not to this process. */
 function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
   if (notes.length === 0) {
-    const isPython = command.some((word) => /(?:^|\/)python[\d.]*$/.test(word));
+    const isPython = command.some((word) => /(?:^|\/)(?:python[\d.]*|torchrun)$|\.py$/.test(word));
     const what = isPython ? 'ranktrace.py of clients/python ("python -m ranktrace train.py" needs no change)' : '@ranktrace/sdk';
     return [`no events arrived: does "${command.join(' ')}" use ${what}?`];
   }
@@ -358,12 +358,17 @@ async function takeSpool(aggregator: Aggregator, spool: string): Promise<boolean
 async function checkTracePath(path: string | undefined): Promise<void> {
   if (path === undefined) return;
   traceFormatOf(path);
-  await access(dirname(resolve(path)), constants.W_OK).catch((cause: Error) => {
-    throw new CliError('bad_input', `Cannot write "${path}": ${cause.message}`, { cause });
-  });
+  const folder = dirname(resolve(path));
+  try {
+    if (!statSync(folder).isDirectory()) throw new Error(`"${folder}" is not a directory`);
+    await access(folder, constants.W_OK);
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw new Error('it is a directory');
+  } catch (cause) {
+    throw new CliError('bad_input', `Cannot write "${path}": ${(cause as Error).message}`, { cause });
+  }
 }
 
-/** `run-20260131-235959`, in UTC. */
+/** `run-20260131-235959-4711`, in UTC, with the process: another command may begin in the same second. */
 function runName(now: Date): string {
-  return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`;
+  return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${process.pid}`;
 }

@@ -96,6 +96,12 @@ const state = (more: Partial<TopState> = {}): TopState => ({
   ...more,
 });
 
+test('a rank that has ended no step has no number', () => {
+  const ranks = [status(0), status(1, { step: -1 })];
+  expect(topLine(state({ ranks }))).toContain(', step -, ');
+  expect(topLines(state({ ranks }), plain).join('\n')).toMatch(/ {3}step - {3}/);
+});
+
 describe('the screen', () => {
   test('has the run, its steps, its ranks and what is wrong', () => {
     const ranks = [status(0), status(1), status(2, { step: 1203 }), status(3, { ended: true, state: 'ended', missing: 2 })];

@@ -55,7 +55,7 @@ export function topLines(state: TopState | undefined, screen: TopScreen): string
 export function topLine(state: TopState): string {
   const { run, worldSize, ranks, overview, alerts } = state;
   const parts = [`run ${run}: ranks ${ranks.length}/${worldSize}`, ...statesOf(ranks).map(([text]) => text)];
-  if (ranks.length > 0) parts.push(`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`);
+  if (ranks.length > 0) parts.push(`step ${leastStep(ranks)}`);
   if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step${takersText(overview)}`);
   if (overview?.allRead === false) parts.push('still being read');
   if (isUnread(state)) parts.push(unread);
@@ -118,6 +118,12 @@ function statesOf(ranks: TopState['ranks']): Piece[] {
   });
 }
 
+/** The step of the rank that is furthest behind; `-` while one has ended none. */
+function leastStep(ranks: TopState['ranks']): string {
+  const least = Math.min(...ranks.map(({ step }) => step));
+  return least < 0 ? '-' : formatCount(least);
+}
+
 function figures({ worldSize, ranks, overview }: TopState, columns: number): Line[] {
   const items: Piece[] = [
     [`ranks ${formatCount(ranks.length)} of ${formatCount(worldSize)}`, ranks.length < worldSize ? 'yellow' : undefined],
@@ -125,7 +131,7 @@ function figures({ worldSize, ranks, overview }: TopState, columns: number): Lin
   ];
   const { percentiles } = overview ?? {};
   if (percentiles) items.push([`step time p50 ${formatNanos(percentiles.p50)}${takersText(overview)}`]);
-  if (ranks.length > 0) items.push([`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`]);
+  if (ranks.length > 0) items.push([`step ${leastStep(ranks)}`]);
   const lost = lostOf(ranks);
   if (lost > 0) items.push([`data lost ${formatCount(lost)}`, 'red']);
   if (overview?.allRead === false) items.push(['still being read', 'yellow']);

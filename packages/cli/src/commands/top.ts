@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print } from '../terminal/output.ts';
+import { keysIn } from './top-keys.ts';
 import { type TopScreen, topLine, topLines } from './top-screen.ts';
 import { TopSource, type TopState } from './top-source.ts';
 
@@ -87,22 +88,24 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
     const lines = topLines(state, screen).map((line) => `${line}\u001b[K`);
     stdout.write(`\u001b[H${lines.join('\r\n')}\u001b[J`);
   };
-  const onKey = (bytes: Buffer): void => {
-    const key = bytes.toString('latin1');
+  const onKey = (key: string): void => {
     if (key === 'q' || key === '\u0003' || key === '\u001b') leave();
     else if (key === '\u001b[A' || key === 'k') scroll = Math.max(0, scroll - 1);
     else if (key === '\u001b[B' || key === 'j') scroll = Math.min(Math.max(0, (state?.ranks.length ?? 1) - 1), scroll + 1);
     else if (key === 'n' && state !== undefined) {
       run = state.runs[(state.runs.indexOf(state.run) + 1) % state.runs.length];
       scroll = 0;
-    } else return;
-    if (key === 'n') wake.abort();
-    else if (!signal.aborted) draw();
+      wake.abort();
+    }
+  };
+  const onKeys = (bytes: Buffer): void => {
+    for (const key of keysIn(bytes.toString('latin1'))) onKey(key);
+    if (!signal.aborted && !wake.signal.aborted) draw();
   };
 
   const hasKeys = stdin.isTTY === true;
   stdout.write(enterScreen);
-  if (hasKeys) stdin.setRawMode(true).on('data', onKey).resume();
+  if (hasKeys) stdin.setRawMode(true).on('data', onKeys).resume();
   stdout.on('resize', draw);
   try {
     for (let isFirst = true; !signal.aborted; isFirst = false) {
@@ -122,7 +125,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
     return 0;
   } finally {
     stdout.off('resize', draw);
-    if (hasKeys) stdin.setRawMode(false).off('data', onKey).pause();
+    if (hasKeys) stdin.setRawMode(false).off('data', onKeys).pause();
     stdout.write(leaveScreen);
   }
 }

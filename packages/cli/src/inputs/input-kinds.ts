@@ -82,13 +82,16 @@ function inputOf(path: string): Input {
   const about = statOf(path);
   if (!about.isDirectory()) return { kind: kindOfFile(path), path, files: [path], isDirectory: false };
   const names = readdirSync(path).sort(byNumber);
-  const of = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
+  const named = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
+  const of = (name: RegExp): string[] => named(name).filter((file) => whatIs(file) === 'file');
   const directory = (kind: InputKind, files: readonly string[]): Input => ({ kind, path, files, isDirectory: true });
   const isStore = isStoreAt(path, names);
   const allJson = isStore ? [] : of(jsonName);
   const merged = allJson.filter((file) => looksLikeMergedChrome(textOf(beginningOf(file, firstEntryBytes))));
   const jsonFiles = allJson.filter((file) => !merged.includes(file));
-  if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays: merged };
+  // Links to nothing, and pipes, which a look at their beginning would wait for.
+  const strays = isStore ? [] : [...merged, ...named(jsonName).filter((file) => whatIs(file) === 'other')];
+  if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays };
   if (holdsSegments(path, 0)) return directory('store', [path]);
   const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
   if (traces.length > 0) return directory('perfetto', traces);
@@ -98,10 +101,20 @@ function inputOf(path: string): Input {
   if (logs.length > 0) return directory('inspector', logs);
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
   if (dumps.length > 0) return directory('flightRecorder', dumps);
-  if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays: merged };
+  if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays };
   if (merged[0] !== undefined) refuseMerged(merged[0]);
   if (isStore) return directory('store', [path]);
   throw new CliError('bad_input', `Cannot open "${path}": it holds neither a run that ranktrace recorded, nor ${readable}`);
+}
+
+/** A link is what it leads to; a directory may have a trace's name, too. */
+function whatIs(path: string): 'file' | 'directory' | 'other' {
+  try {
+    const about = statSync(path);
+    return about.isFile() ? 'file' : about.isDirectory() ? 'directory' : 'other';
+  } catch {
+    return 'other';
+  }
 }
 
 /** A run directory, or a directory of run directories. */

@@ -6,8 +6,9 @@
 import { constants, createWriteStream, mkdtempSync, openSync, rmSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { rankInName } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { exitCodes } from '../terminal/interrupt.ts';
 import { showAs } from '../terminal/output.ts';
@@ -17,6 +18,9 @@ const standardInput = '-';
 
 /** Largest copy: as large as a zipped trace may be unzipped. */
 const bytesMax = 64 * 1024 ** 3;
+
+/** The end of a pipe's name that its copy keeps. */
+const nameCharsMax = 200;
 
 /** Operands that were copied. */
 const copied = new Set<string>();
@@ -57,7 +61,7 @@ async function copyOf(path: string): Promise<string> {
   };
   isCopying = true;
   try {
-    const copy = join(ownDirectory(), isStandard ? 'stdin' : `pipe${copied.size}`);
+    const copy = join(ownDirectory(), isStandard ? 'stdin' : copyName(basename(path), copied.size));
     await pipeline(isStandard ? process.stdin : pipeAt(path), counted, createWriteStream(copy, { flags: 'wx', mode: 0o600 }));
     if (bytes === 0) throw new Error('it ended without a byte');
     showAs(copy, path);
@@ -74,6 +78,10 @@ async function copyOf(path: string): Promise<string> {
 /** Node reads files on threads, for which the end of the process waits: one that is blocked by a pipe without a writer would hold up Ctrl-C. */
 const pipeAt = (path: string): Socket =>
   new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), readable: true, writable: false });
+
+/** Keeps a name that says a rank. Where it says none (`/dev/fd/63`), nor may the copy's: digits at the end of a dump's name are its rank. */
+const copyName = (name: string, number: number): string =>
+  `${number}-${rankInName(name) === undefined ? 'pipe' : name.slice(-nameCharsMax)}`;
 
 /** The directory of this process's copies. */
 function ownDirectory(): string {

@@ -93,3 +93,19 @@ test('without a temporary directory such a file is refused in one line', async (
     vi.unstubAllEnvs();
   }
 });
+
+test('a file of a folder that goes before it is read is left out, and named', async () => {
+  const folder = join(directory, 'going');
+  mkdirSync(folder);
+  for (const rank of [0, 1]) writeFileSync(join(folder, `rank${rank}.json.gz`), zipped);
+  const inputs = inputsOf([folder]);
+  rmSync(join(folder, 'rank0.json.gz'));
+  const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  try {
+    const read = await readTorchFiles(inputs, { keep: 'all', budget: new ReadBudget() });
+    expect(read.map(({ path }) => path)).toEqual([join(folder, 'rank1.json.gz')]);
+    expect(stderr.mock.calls.join('')).toMatch(/^ranktrace: left out ".*rank0\.json\.gz": ENOENT: no such file or directory, open /);
+  } finally {
+    stderr.mockRestore();
+  }
+});

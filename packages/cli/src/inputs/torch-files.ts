@@ -17,12 +17,15 @@ export interface TorchFile {
   readonly table: KinetoTable;
 }
 
+/** Errors of the system about one file, such as that of another user, or one that went meanwhile; a lack of descriptors is about all of them. */
+const fileCodes: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'ENOENT', 'EIO', 'ESTALE']);
+
 /** Reads the files of `inputs` one after the other; at least one is a trace. Throws TraceError, CliError `bad_input`. */
 export async function readTorchFiles(
   inputs: readonly Input[],
   options: KinetoReaderOptions & { readonly budget: ReadBudget },
 ): Promise<readonly TorchFile[]> {
-  const total = inputs.flatMap(({ files }) => files).reduce((sum, path) => sum + statSync(path).size, 0);
+  const total = inputs.flatMap(({ files }) => files).reduce((sum, path) => sum + sizeOf(path), 0);
   const progress = showProgress('reading');
   const read: TorchFile[] = [];
   const { budget } = options;
@@ -41,7 +44,7 @@ export async function readTorchFiles(
           // The message names the file itself.
           say(`left out ${error.message.replace(/^Cannot read (?=")/, '').replace('Cannot read the trace: ', '')}`);
         }
-        before += statSync(path).size;
+        before += sizeOf(path);
       }
     }
   } finally {
@@ -50,6 +53,9 @@ export async function readTorchFiles(
   if (read.length > 0) return read;
   throw new CliError('bad_input', `Cannot open ${inputs.map(({ path }) => `"${path}"`).join(', ')}: there is no trace in it`);
 }
+
+/** 0 for a file that went meanwhile: its reader reports that. */
+const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
 const isEmpty = ({ events, instants, counters, memory, spilled }: KinetoTable): boolean =>
   spilled === undefined && [events, instants, counters, memory].every(({ length }) => length === 0);
@@ -67,6 +73,8 @@ async function readTable(path: string, options: KinetoReaderOptions, progress: P
     if (table.stopped !== undefined) say(`"${path}": read only its beginning: ${table.stopped}`);
     return table;
   } catch (error) {
-    throw error instanceof TraceError ? ofFile(path, error) : error;
+    if (error instanceof TraceError) throw ofFile(path, error);
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    throw fileCodes.has(code) ? new CliError('bad_input', `Cannot read "${path}": ${message}`, { cause: error }) : error;
   }
 }

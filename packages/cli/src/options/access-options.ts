@@ -43,17 +43,22 @@ export function serviceTokens({ token, tokenFile }: AccessArguments, environment
   if (tokenFile !== undefined) return tokensOf(tokenFile);
   const variables = { all: 'RANKTRACE_TOKEN', ...tokenVariables };
   const found = names.flatMap((name) => {
-    const text = environment[variables[name]];
-    if (!text) return [];
-    if (tokenPattern.test(text)) return [[name, text] as const];
-    throw new CliError('bad_usage', `Bad variable ${variables[name]}: it must be up to 4096 visible ASCII characters without spaces`);
+    const text = tokenOf(variables[name], environment);
+    return text === undefined ? [] : [[name, text] as const];
   });
   return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
-/** The token that a client sends for this right. */
+/** The token that a client sends for this right. Throws CliError `bad_usage`. */
 export function clientToken(right: Right, environment: NodeJS.ProcessEnv): string | undefined {
-  return environment[tokenVariables[right]] || environment.RANKTRACE_TOKEN || undefined;
+  return tokenOf(tokenVariables[right], environment) ?? tokenOf('RANKTRACE_TOKEN', environment);
+}
+
+function tokenOf(variable: string, environment: NodeJS.ProcessEnv): string | undefined {
+  const text = environment[variable];
+  if (!text) return undefined;
+  if (tokenPattern.test(text)) return text;
+  throw new CliError('bad_usage', `Bad variable ${variable}: it must be up to 4096 visible ASCII characters without spaces`);
 }
 
 /** Both files or none. Throws CliError `bad_usage`. */

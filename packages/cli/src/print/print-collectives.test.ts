@@ -66,6 +66,11 @@ const summary = (about: Partial<CollectiveSummary>): CollectiveSummary => ({
 });
 
 describe('collective part of the report', () => {
+  it('has a skew of hours in hours', () => {
+    const text = formatCollectives(summary({ collectives: [line({ entrySkew: of(1.2e6, 3600e9, 12_600e9) })] }));
+    expect(text).toMatch(/^all_reduce .* 0\.00\/1\.00\/3\.50 h /m);
+  });
+
   it('is a table with what was odd, and the longest, below it', () => {
     const collectives = [
       line({}),

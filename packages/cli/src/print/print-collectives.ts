@@ -12,7 +12,7 @@ import {
   type SpreadSummary,
 } from '@ranktrace/trace';
 import { collectiveNumberData } from '@ranktrace/trace/torch';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatLengths, formatNanos, formatTable } from '../terminal/format.ts';
 
 const linesShown = 20;
 const longestShown = 5;
@@ -151,15 +151,8 @@ const bandwidthOf = (line: Pick<SendLine, 'transfer' | 'distinguishable' | 'busB
 const isMostlyKnown = ({ transfer, distinguishable }: Pick<SendLine, 'transfer' | 'distinguishable'>): boolean =>
   transfer !== undefined && distinguishable * 2 >= transfer.count;
 
-/** `1.20/3.40/9.00 ms`: three lengths in the unit of the largest. */
-function spread(summary: SpreadSummary | undefined): string {
-  if (summary === undefined) return '-';
-  const { p50, p95, max } = summary;
-  const unit = formatNanos(max).split(' ')[1] ?? 'ns';
-  const size = { s: 1e9, ms: 1e6, µs: 1e3 }[unit] ?? 1;
-  const digits = (value: number): number => (size === 1 || value >= 100 ? 0 : value >= 10 ? 1 : 2);
-  return `${[p50, p95, max].map((length) => (length / size).toFixed(digits(length / size))).join('/')} ${unit}`;
-}
+const spread = (summary: SpreadSummary | undefined): string =>
+  summary === undefined ? '-' : formatLengths([summary.p50, summary.p95, summary.max]);
 
 /** The rank that was awaited most often, by more than the clocks' error, and in how many of the calls. */
 function lastIn({ perRank, count, unaligned }: CollectiveLine): string {

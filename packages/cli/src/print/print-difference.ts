@@ -38,6 +38,17 @@ export function chosenNames({ names }: RunDifference, { sort, on }: Pick<Differe
   return chosen.sort((a, b) => (size(a) === size(b) ? 0 : size(b) - size(a)));
 }
 
+/** The first `limit` of each kind of lines, in their order. */
+export function firstOfEachKind(names: readonly NameDifference[], limit = Number.POSITIVE_INFINITY): readonly NameDifference[] {
+  const counts = new Map<string, number>();
+  return names.filter(({ kind }) => {
+    const [title = ''] = kinds.find(([, ...of]) => of.includes(kind)) ?? [];
+    const count = counts.get(title) ?? 0;
+    counts.set(title, count + 1);
+    return count < limit;
+  });
+}
+
 /** The whole comparison as text, without a final line end. */
 export function formatDifference(difference: RunDifference, options: DifferenceOptions): string {
   const { verdictText, longText, provableText, failOn, a, b } = difference;

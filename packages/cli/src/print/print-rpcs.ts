@@ -2,7 +2,7 @@
 
 import { printable } from '@ranktrace/protocol';
 import type { LengthQuantiles, RpcParty, RpcRoute, RpcSummary } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { formatCount, formatLengths, formatNanos, formatTable } from '../terminal/format.ts';
 
 const routesShown = 20;
 
@@ -57,18 +57,8 @@ const nameOf = ({ name }: RpcParty): string => (name === '' ? '?' : name);
 
 const placesOf = ({ source, destination }: RpcRoute): string => `${nameOf(source)} → ${nameOf(destination)}`;
 
-/** `1.20/3.40/9.00 ms`: three lengths in the unit of the last, which is the largest. */
-function lengths(quantiles: LengthQuantiles | undefined): string {
-  if (quantiles === undefined) return '-';
-  const { p50, p95, p99 } = quantiles;
-  const [, unit] = formatNanos(p99).split(' ') as [string, string];
-  const size = { s: 1e9, ms: 1e6, µs: 1e3 }[unit] ?? 1;
-  const shown = [p50, p95, p99].map((length) => (length / size).toFixed(digitsOf(length / size, size)));
-  return `${shown.join('/')} ${unit}`;
-}
-
-/** Three significant digits, none below 1 ns. */
-const digitsOf = (value: number, size: number): number => (size === 1 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
+const lengths = (quantiles: LengthQuantiles | undefined): string =>
+  quantiles === undefined ? '-' : formatLengths([quantiles.p50, quantiles.p95, quantiles.p99]);
 
 /** Both legs with their ±; legs that are both smaller than that could have any length. */
 function legs({ out, back, epsilon }: RpcRoute): string {

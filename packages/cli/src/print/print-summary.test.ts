@@ -45,3 +45,30 @@ it('says whose steps are shown where hosts and GPUs do not agree', () => {
   expect(devices).toContain("(steps as the GPUs take them, each as long as its slowest rank; the hosts' median is 400 µs)");
   expect(devices).toMatch(/mean per step +step +host +forward +other\nrank 0 +8\.00 ms +400 µs +300 µs/);
 });
+
+it('says of clocks that nothing aligns no bound, which would be that of the reference alone', () => {
+  const { blame } = new HeadlineSinks();
+  const clocksOf = (...alignments: readonly (readonly [rank: number, method: string, bound?: number])[]) => {
+    const processes = alignments.map(([rank, method, bound]) => ({
+      rank,
+      incarnation: '1',
+      host: '',
+      metadata: new Map(),
+      alignment: { method, bound },
+    }));
+    const report = {
+      header: { ...header, processes: processes as never },
+      totals: [],
+      summary: new CountedStepsSink().summary,
+      findings: [],
+    };
+    return /^clocks: (.*)$/m.exec(formatReport(report, blame, ''))?.[1];
+  };
+  expect(clocksOf([0, 'exact', 0], [1, 'unaligned'])).toBe('not aligned: 1 of 2 ranks have the times of their own wall clocks');
+  // Two lives of one rank.
+  expect(clocksOf([0, 'exact', 0], [1, 'sampled', 30_000], [2, 'unaligned'], [2, 'unaligned'])).toBe(
+    'aligned within ± 30.0 µs, 1 rank unaligned',
+  );
+  expect(clocksOf([0, 'exact', 0], [1, 'sampled', 30_000])).toBe('aligned within ± 30.0 µs');
+  expect(clocksOf([0, 'exact', 0], [1, 'exact', 0])).toBe('all ranks read one clock (exact)');
+});

@@ -155,9 +155,13 @@ function clockLine(header: TraceHeader): string {
   if (methods.every((alignment) => alignment.method === 'exact')) return 'all ranks read one clock (exact)';
   if (methods.every(({ method }) => method === 'exact' || method === 'shared'))
     return 'as recorded: nothing contradicts that all ranks read one clock';
-  const unaligned = methods.filter((alignment) => alignment.method === 'unaligned').length;
+  const ranks = (processes: TraceHeader['processes']): number => new Set(processes.map(({ rank }) => rank)).size;
+  const unaligned = ranks(header.processes.filter(({ alignment }) => alignment.method === 'unaligned'));
+  // A bound of zero is the reference's own, and says nothing of the others.
+  if (methods.every(({ method }) => method === 'exact' || method === 'unaligned'))
+    return `not aligned: ${unaligned} of ${ranks(header.processes)} ranks have the times of their own wall clocks`;
   const worst = Math.max(0, ...methods.map((alignment) => alignment.bound ?? 0));
-  return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
+  return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ${unaligned === 1 ? 'rank' : 'ranks'} unaligned` : ''}`;
 }
 
 /** Causes of long steps, or why none can be told of several ranks; then losses. Prints "none" only without any. */

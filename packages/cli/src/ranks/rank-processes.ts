@@ -74,6 +74,9 @@ export class RankProcesses {
       const env = {
         ...environment,
         ...own?.[rank],
+        // A person's shell may have those of another rank, which would count more.
+        RANKTRACE_RANK: undefined,
+        RANKTRACE_WORLD_SIZE: undefined,
         RANK: `${rank}`,
         LOCAL_RANK: `${rank}`,
         WORLD_SIZE: `${ranks}`,

@@ -6,6 +6,15 @@ import { displayText, lengthText, significant } from '@ranktrace/trace';
 /** Nanoseconds as findings and alerts write them: `8.42 ms`. */
 export const formatNanos = lengthText;
 
+const unitNs: Readonly<Record<string, number>> = { d: 86_400e9, h: 3600e9, s: 1e9, ms: 1e6, µs: 1e3 };
+
+/** Lengths, ns, in the unit of the last one: `1.20/3.40/9.00 ms`. */
+export function formatLengths(lengths: readonly number[]): string {
+  const [, unit = 'ns'] = formatNanos(lengths.at(-1) ?? 0).split(' ');
+  const size = unitNs[unit] ?? 1;
+  return `${lengths.map((ns) => (size === 1 ? Math.round(ns) : significant(ns / size))).join('/')} ${unit}`;
+}
+
 /** Bytes in binary units: `3.2 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -30,7 +39,8 @@ export const nameInLine = (name: string, chars: number): string => lineName(disp
 /** Left- or right-aligned columns, two spaces apart; the first row is the head. Cells are made printable, so a row is always one line. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {
   const shown = rows.map((row) => row.map((cell) => displayText(cell, cellCharsMax)));
-  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((row) => (row[column] ?? '').length)));
+  // A call takes fewer arguments than a table may have rows.
+  const widths = (shown[0] ?? []).map((_, column) => shown.reduce((most, row) => Math.max(most, (row[column] ?? '').length), 0));
   const line = (row: readonly string[]): string =>
     row
       .map((cell, column) => (right[column] ? cell.padStart(widths[column] as number) : cell.padEnd(widths[column] as number)))

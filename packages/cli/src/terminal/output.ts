@@ -34,8 +34,17 @@ export function say(line: string): void {
   complain(`ranktrace: ${printable(shown)}`);
 }
 
+/** Removes a line of stderr that renews itself, which is drawn again below what is written. */
+let removeRenewed = (): void => {};
+
+/** From now on `remove` is called before each line on stderr. */
+export function removeBeforeLines(remove: () => void): void {
+  removeRenewed = remove;
+}
+
 /** Lines of text on stderr. */
 export function complain(text: string): void {
+  removeRenewed();
   process.stderr.write(lines(text));
 }
 
