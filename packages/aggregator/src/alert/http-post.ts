@@ -73,7 +73,7 @@ async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL;
     url.username = '';
     url.password = '';
   }
-  const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readSecret(receiver.tokenFile));
+  const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readToken(receiver.tokenFile));
   if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
   if (path !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   return { url, headers };
@@ -87,6 +87,16 @@ export async function readSecret(path: string): Promise<string> {
   const secret = text.trim();
   if (secret !== '' && text.length <= limits.outputSecretBytesMax && !/[\r\n]/.test(secret)) return secret;
   throw new Error(`"${path}" must hold one line of at most ${limits.outputSecretBytesMax} bytes`);
+}
+
+/** The characters of a token. An error about a header that cannot hold another one would quote the token. */
+export const tokenPattern = /^[\x21-\x7e]+$/;
+
+/** The token in a file. Throws with a line for an operator. */
+export async function readToken(path: string): Promise<string> {
+  const token = await readSecret(path);
+  if (tokenPattern.test(token)) return token;
+  throw new Error(`"${path}" must hold a token of visible ASCII characters`);
 }
 
 /** An http(s) address; undefined where it is none. */
