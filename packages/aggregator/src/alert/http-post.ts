@@ -68,7 +68,7 @@ async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL;
   // Names of headers have no case: spread into one object, `Content-Type` would be sent beside `content-type`, as one value of both.
   for (const [name, value] of Object.entries(receiver.headers)) headers.set(name, value);
   if (url.username !== '' || url.password !== '') {
-    const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    const pair = `${decoded(url.username)}:${decoded(url.password)}`;
     headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`);
     url.username = '';
     url.password = '';
@@ -77,6 +77,17 @@ async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL;
   if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
   if (path !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   return { url, headers };
+}
+
+/** A user or password of an address. A "%" without a code behind it stands for itself, as for browsers. */
+function decoded(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (codes) => {
+    try {
+      return decodeURIComponent(codes);
+    } catch {
+      return codes;
+    }
+  });
 }
 
 /** The text of a file with one secret in it. Throws with a line for an operator. */
