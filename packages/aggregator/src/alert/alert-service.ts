@@ -266,8 +266,7 @@ export class AlertService implements AsyncDisposable {
       const alerts: RunAlerts = {
         run,
         directory,
-        engine: this.#restored(saved, run, directory, rules, nowMs),
-        facts: new BatchFacts(),
+        ...this.#restored(saved, store, rules, nowMs),
         log: new AlertLog(directory),
         alerts: new Map(known.map((alert) => [alert.id, alert])),
         marks: new DeliveryMarks(saved?.delivered, known),
@@ -293,13 +292,16 @@ export class AlertService implements AsyncDisposable {
   }
 
   /** Without a state, or with one of other rules, the engine learns its baselines anew. */
-  #restored(saved: SavedAlertState | undefined, run: string, directory: string, rules: AlertRules, nowMs: number): AlertEngine {
+  #restored(saved: SavedAlertState | undefined, store: RunStore, rules: AlertRules, nowMs: number): Pick<RunAlerts, 'engine' | 'facts'> {
     try {
-      if (saved !== undefined) return AlertEngine.restore(saved, nowMs, rules);
+      if (saved !== undefined) {
+        const engine = AlertEngine.restore(saved, nowMs, rules);
+        return { engine, facts: new BatchFacts(saved.facts, (life) => store.source(life)) };
+      }
     } catch (error) {
-      this.#options.onNotice(`"${join(directory, alertStateName)}" is left out: ${messageOf(error)}`);
+      this.#options.onNotice(`"${join(store.directory, alertStateName)}" is left out: ${messageOf(error)}`);
     }
-    return new AlertEngine(run, rules);
+    return { engine: new AlertEngine(store.run, rules), facts: new BatchFacts() };
   }
 
   #noteOutage(alerts: RunAlerts, nowMs: number): void {
@@ -481,14 +483,14 @@ export class AlertService implements AsyncDisposable {
   }
 
   #save(alerts: RunAlerts): void {
-    const { engine, marks, directory } = alerts;
+    const { engine, facts, marks, directory } = alerts;
     alerts.isChanged = false;
     alerts.savedMs = this.#nowMs();
     const state = engine.state();
     const isOwed = (alert: Alert): boolean => this.#options.isOwed?.(alert, (output) => marks.isTaken(output, alert)) === true;
     // A run with an alert that some output still wants is opened again.
     const isOver = state.isOver === true && ![...alerts.alerts.values()].some(isOwed);
-    writeAlertState(directory, { ...state, isOver, delivered: marks.saved(alerts.alerts) }, this.#options.onNotice);
+    writeAlertState(directory, { ...state, isOver, delivered: marks.saved(alerts.alerts), facts: facts.saved() }, this.#options.onNotice);
   }
 }
 
