@@ -1,6 +1,6 @@
 // A service that is started again, over the runs that its earlier lives left: it watches those that may still go on, without a batch of theirs.
 
-import { cpSync, rmSync, utimesSync } from 'node:fs';
+import { cpSync, existsSync, renameSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Alert } from '@ranktrace/protocol';
 import { resolveAlertRules } from '@ranktrace/trace/alert';
@@ -138,7 +138,7 @@ test('a run is watched also where retention prunes it at the start', async () =>
   expect(openAlerts(service)).toEqual(['rank_stopped of 0']);
 });
 
-test('runs that are over, and those of long ago, are left alone', async () => {
+test('runs that are over, those of long ago, and those whose directory was renamed are left alone', async () => {
   using directory = temporaryDirectory();
   {
     await using first = await start(directory.path);
@@ -146,10 +146,13 @@ test('runs that are over, and those of long ago, are left alone', async () => {
     for (const rank of [0, 1]) first.ingest(makeBatch({ run: 'fewer', rank, worldSize: 2 }));
     first.ingest(makeBatch({ run: 'fewer', incarnation: '0002', last: true, worldSize: 1 }));
     first.ingest(makeBatch({ run: 'old', worldSize: 1 }));
+    first.ingest(makeBatch({ run: 'renamed', worldSize: 1 }));
   }
+  renameSync(join(directory.path, 'renamed'), join(directory.path, 'renamed-since'));
   const segment = listSegments(join(directory.path, 'old')).at(-1);
   const then = new Date(Date.now() - 25 * 3600_000);
   utimesSync(segment?.path ?? '', then, then);
   await using second = await start(directory.path);
   expect(runsOf(second)).toEqual([]);
+  expect(existsSync(join(directory.path, 'renamed-since', 'lock'))).toBe(false);
 });
