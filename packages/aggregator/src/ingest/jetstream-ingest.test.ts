@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import {
   batchId,
@@ -327,6 +328,43 @@ test('says clearly why NATS cannot be used', async () => {
   await using aggregator = await startAggregator({ out: directory.path, nats: right });
   expect(aggregator.status().runs).toEqual([]);
   expect(await checkNats(right)).toMatchObject({ jetStream: true, version: expect.stringMatching(/^2\./) });
+});
+
+test('what is wrong here is not blamed on a server that answers', async () => {
+  using directory = temporaryDirectory();
+  const creds = join(directory.path, 'run.creds');
+  writeFileSync(creds, 'sesame\n');
+  const isTls = { open: false, tls: true };
+  const reasons: string[] = [];
+  for (const [name, options] of [
+    ['open', { nkey: 'sesame' }],
+    ['open', { creds }],
+    ['open', { tls: { ca: '/nowhere/ca.pem' } }],
+    ['tls', { tls: { ca: '/nowhere/ca.pem' } }],
+  ] as const) {
+    const info = {
+      server_id: 'x',
+      version: '2.9.10',
+      proto: 1,
+      headers: true,
+      max_payload: 1048576,
+      nonce: 'abc',
+      tls_required: isTls[name],
+    };
+    const server = createServer((socket) => socket.on('error', () => undefined).write(`INFO ${JSON.stringify(info)}\r\n`));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const error = await checkNats({ servers: [`nats://127.0.0.1:${port}`], ...options }).catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: 'nats_refused' });
+    reasons.push(String(error).replace(/^.*127\.0\.0\.1:\d+: /, ''));
+    server.close();
+  }
+  expect(reasons).toEqual([
+    'the credentials for it cannot be used (nkeys: invalid encoded key); check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY',
+    'the credentials for it cannot be used (BAD_CREDS); check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY',
+    'it has no TLS; give nats:// without RANKTRACE_NATS_TLS_*, or turn its TLS on',
+    "TLS is not possible (/nowhere/ca.pem doesn't exist); check RANKTRACE_NATS_TLS_CA, _CERT and _KEY",
+  ]);
 });
 
 test('waits for a server that is not there yet where that was asked', async () => {

@@ -41,6 +41,7 @@ import {
   credsAuthenticator,
   DebugEvents,
   DeliverPolicy,
+  ErrorCode,
   Events,
   type JsMsg,
   type Msg,
@@ -385,6 +386,16 @@ function whyNot(cause: unknown): { readonly code: 'nats_refused' | 'nats_unreach
   }
   if (/CERT|ISSUER|SIGNATURE/.test(code)) {
     return { code: 'nats_refused', what: `its TLS certificate is not trusted (${messageOf(cause)}); check RANKTRACE_NATS_TLS_CA` };
+  }
+  if (code === ErrorCode.ServerOptionNotAvailable) {
+    return { code: 'nats_refused', what: 'it has no TLS; give nats:// without RANKTRACE_NATS_TLS_*, or turn its TLS on' };
+  }
+  if (code === ErrorCode.Tls) {
+    return { code: 'nats_refused', what: `TLS is not possible (${messageOf(cause)}); check RANKTRACE_NATS_TLS_CA, _CERT and _KEY` };
+  }
+  if (code === ErrorCode.BadCreds || /^nkeys: /.test(messageOf(cause))) {
+    const which = 'check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY';
+    return { code: 'nats_refused', what: `the credentials for it cannot be used (${messageOf(cause)}); ${which}` };
   }
   return { code: 'nats_unreachable', what: 'no server answers there' };
 }
