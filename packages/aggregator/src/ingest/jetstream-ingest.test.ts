@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -249,6 +249,22 @@ test('a service that is asked to end takes first what the stream holds', async (
   await aggregator[Symbol.asyncDispose]();
   await using again = await startAggregator({ out: directory.path, run: 'demo' });
   expectAll(again, 1, 400);
+  await rank.close();
+});
+
+test('what a service reads while it ends is known to its alerts', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const rank = await connect({ servers: server.url });
+  const aggregator = await start(directory.path, server.url);
+  for (let sequence = 0; sequence < 3000; sequence++)
+    rank.publish(batchSubject('demo', 0), makeBatch({ sequence, spans: 1, worldSize: 1 }));
+  await rank.flush();
+  await waitUntil('it reads', () => stored(aggregator) > 0);
+  await aggregator[Symbol.asyncDispose]();
+  const { batches } = JSON.parse(readFileSync(join(directory.path, 'demo', 'alert-state.json'), 'utf8')) as { batches: number };
+  await using again = await startAggregator({ out: directory.path, run: 'demo' });
+  expect(batches).toBe(again.store('demo').sources()[0]?.count);
   await rank.close();
 });
 
