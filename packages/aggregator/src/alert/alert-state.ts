@@ -13,6 +13,8 @@ export interface SavedAlertState extends AlertEngineState {
   readonly delivered?: readonly DeliveryMark[];
   /** Absent in states of older services. */
   readonly facts?: readonly SavedRankFacts[];
+  /** Batches of the run that the state is about; with more in the store, ranks came further. Absent in states of older services. */
+  readonly batches?: number;
 }
 
 /** The state of `run` in `directory`; undefined where there is none of this version. Never throws: what is unreadable is reported. */
