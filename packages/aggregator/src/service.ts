@@ -228,6 +228,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => delivery.close());
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
+  // The state behind the alerts is about all batches that are stored.
+  opened.add(() => {
+    webSocket.close();
+    return Promise.all(jetStreams.map((jetStream) => jetStream.end()));
+  });
   if (run === undefined) resumeRuns(pipeline, { alerts, metrics }, out, onNotice);
   // Its first look comes after the runs were resumed: a run that is being pruned cannot be opened.
   const retention = new RetentionService({

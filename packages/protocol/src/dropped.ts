@@ -10,8 +10,11 @@ export const noneDropped: Dropped = { events: 0, arguments: 0, names: 0, batches
 /** Joins the counts of two batches of one life, in any order. */
 export const mostDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, Math.max);
 
-/** Adds the counts of two lives. */
-export const sumDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, (one, other) => one + other);
+/** Adds the counts of two lives; the sum stays a count of the schema, whatever lives say of themselves. */
+export const sumDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, countSum);
+
+/** The sum of two counts, at most the largest count that messages hold. */
+export const countSum = (one: number, other: number): number => Math.min(Number.MAX_SAFE_INTEGER, one + other);
 
 function joined(a: Dropped, b: Dropped, join: (a: number, b: number) => number): Dropped {
   const both = { ...a };

@@ -169,13 +169,18 @@ test.for([
     'outputs: [{ type: webhook, urlFile: word }]',
     /:1: outputs\[0\]\.urlFile must hold an address that begins/,
   ],
+  [
+    'a file that holds no token for a header',
+    'outputs: [{ type: webhook, url: http://x, tokenFile: wide }]',
+    /:1: outputs\[0\]\.tokenFile must name a file that can be read: "wide" must hold a token of visible ASCII characters, got "/,
+  ],
   ['a wildcard', 'outputs: [{ type: nats, subject: "a.*" }]', /:1: outputs\[0\]\.subject must be a subject without wildcards/],
   ['YAML that is none', 'page: x\nrules: [1\n', /^c\.yml:3: /],
   ['a key given twice', 'page: http://a\npage: http://b\n', ['c.yml:2: Map keys must be unique']],
   ['a tag', 'outputs: !include x\n', ['c.yml:1: Unresolved tag: !include']],
   ['a bomb of aliases', bomb(), /^c\.yml: Excessive alias count/],
 ] as const)('says what is allowed, and the line: %s', async ([, text, expected]) => {
-  const errors = await check(text, { word: 'sesame\n' });
+  const errors = await check(text, { word: 'sesame\n', wide: 's\0e\0s\0a\0m\0e\0' });
   expect(errors).toBeInstanceOf(Array);
   if (expected instanceof RegExp) expect(errors).toEqual([expect.stringMatching(expected)]);
   else expect(errors).toEqual(expected);

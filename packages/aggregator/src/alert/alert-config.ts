@@ -27,7 +27,7 @@ import {
   whole,
 } from './config-values.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
-import { parseAddress, readSecret } from './http-post.ts';
+import { parseAddress, readSecret, readToken, tokenPattern } from './http-post.ts';
 import type { AlertOutputs, OutputConfig } from './output-config.ts';
 
 /** The configuration of `ranktrace serve`. */
@@ -88,7 +88,7 @@ const headerName = /^[A-Za-z0-9-]{1,64}$/;
 const http = {
   url: address().optional(),
   urlFile: text('a file').optional(),
-  token: text('a token of visible ASCII characters', /^[\x21-\x7e]+$/).optional(),
+  token: text('a token of visible ASCII characters', tokenPattern).optional(),
   tokenFile: text('a file').optional(),
   headers: mapOf(headerName, 'header names of letters, digits and "-"')
     .refine((given) => Object.values(given).every((value) => /^[\x20-\x7e]*$/.test(value)), 'must have visible ASCII characters alone')
@@ -199,7 +199,7 @@ async function secretIssues(outputs: AlertOutputs): Promise<z.core.$ZodIssue[]> 
     for (const key of ['urlFile', 'tokenFile'] as const) {
       const path = given[key];
       if (path === undefined) continue;
-      const wrong = await readSecret(path).then(
+      const wrong = await (key === 'tokenFile' ? readToken(path) : readSecret(path)).then(
         (secret) =>
           key === 'urlFile' && parseAddress(secret) === undefined ? 'must hold an address that begins with http:// or https://' : undefined,
         (error: Error) => `must name a file that can be read: ${error.message}`,

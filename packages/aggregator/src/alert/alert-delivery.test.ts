@@ -272,7 +272,7 @@ test('secrets are read when they are needed, and given to nobody else', async ()
   await using receiver = await startReceiver();
   using directory = temporaryDirectory();
   const file = (name: string): string => join(directory.path, name);
-  writeFileSync(file('url'), `${receiver.url.replace('//', '//user:p%40ss@')}/sesame\n`);
+  writeFileSync(file('url'), `${receiver.url.replace('//', '//user:p%40ss%@')}/sesame\n`);
   receiver.answer = { code: 500 };
   await using opened = open([
     webhookTo('', { name: 'a', url: undefined, urlFile: file('url') }),
@@ -287,7 +287,23 @@ test('secrets are read when they are needed, and given to nobody else', async ()
   writeFileSync(file('token'), 'first');
   await waitUntil('both are reported', () => delivery.status().every(({ sent }) => sent === 1));
   const reported = receiver.requests.slice(-2).map(({ headers }) => headers.authorization);
-  expect(reported.sort()).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`, 'Bearer first']);
+  expect(reported.sort()).toEqual([`Basic ${Buffer.from('user:p@ss%').toString('base64')}`, 'Bearer first']);
+});
+
+test('a token that no header can hold is not sent, and not quoted', async () => {
+  await using receiver = await startReceiver();
+  using directory = temporaryDirectory();
+  const tokenFile = join(directory.path, 'token');
+  // As a file of two bytes a character.
+  writeFileSync(tokenFile, 's\0e\0s\0a\0m\0e\0');
+  await using opened = open([webhookTo(receiver.url, { tokenFile })]);
+  const { delivery, notices } = opened;
+  delivery.deliver(numbered(1));
+  await waitUntil('it failed', () => delivery.status().every(({ failures }) => failures > 0));
+  expect(delivery.status()[0]?.lastFailure).toBe(`"${tokenFile}" must hold a token of visible ASCII characters`);
+  expect(JSON.stringify([notices, delivery.status()])).not.toMatch(/s(?:\\u0000)?e(?:\\u0000)?s(?:\\u0000)?a/);
+  writeFileSync(tokenFile, 'sesame');
+  await waitUntil('it is reported', () => delivery.status().every(({ sent }) => sent === 1));
 });
 
 test('at the end it delivers what waits, and reports what it could not', async () => {

@@ -248,7 +248,7 @@ interface BatchOptions {
 
 /** Two ranks of one host that send batches of ten steps. */
 class Job {
-  readonly service: Service;
+  service: Service;
   readonly #random = new Random(1, 'job');
   #step = 0;
   readonly #sequence = [0, 0];
@@ -342,6 +342,99 @@ describe('through ingest', () => {
       expect(service.states).toEqual(['step_time firing']);
       expect(service.reported[0]).toMatchObject({ series: { kind: 'cluster' }, severity: 'critical' });
     });
+  });
+
+  test('a stated batch size is known to a service that is started again: what is open stays so, and ends when the steps are well', async () => {
+    using directory = temporaryDirectory();
+    await using first = new Service(directory.path);
+    const job = new Job(first);
+    many(40, (at) => job.steps(100, at === 0 ? { facts: { batch_size: '256' } } : {}));
+    many(10, () => job.steps(130));
+    await first.alerts.settled();
+    expect(first.states).toEqual(['step_time firing']);
+    await first[Symbol.asyncDispose]();
+    await using second = new Service(directory.path);
+    second.nowMs = first.nowMs;
+    job.service = second;
+    many(20, () => job.steps(130));
+    await second.alerts.settled();
+    expect([second.notices, second.states]).toEqual([[], []]);
+    many(40, () => job.steps(100));
+    await second.alerts.settled();
+    expect(second.reported.at(-1)).toMatchObject({ state: 'resolved', resolution: expect.stringMatching(/^it went away/) });
+  });
+
+  test.each([
+    ['a collective that a rank does not enter', 41, 'rank 1 never entered it'],
+    ['a job that ends no step', undefined, 'after step 199'],
+  ])('%s is reported, though the service is started again before it is known', async (_, sequence, text) => {
+    const at = (state: number): BatchOptions => (sequence === undefined ? {} : { open: { sequence, state } });
+    using directory = temporaryDirectory();
+    await using first = new Service(directory.path);
+    const job = new Job(first);
+    many(20, () => job.steps(100));
+    job.send(0, [], at(spanState.open));
+    job.pause(20);
+    await first.alerts.settled();
+    expect(first.states).toEqual([]);
+    await first[Symbol.asyncDispose]();
+    await using second = new Service(directory.path);
+    second.nowMs = first.nowMs + 3600_000;
+    job.service = second;
+    // They have as long from then on: what they sent meanwhile may be on its way.
+    job.pause(55);
+    await second.alerts.settled();
+    expect([second.notices, second.states]).toEqual([[], []]);
+    job.pause(20);
+    await second.alerts.settled();
+    expect(second.states).toEqual(['hang firing']);
+    expect(second.reported[0]?.summary).toContain(text);
+    job.steps(100, at(spanState.close));
+    await second.alerts.settled();
+    expect(second.states).toEqual(['hang firing', 'hang resolved']);
+  });
+
+  test('a service that was killed knows no place of ranks that its saved state is too old for', async () => {
+    using directory = temporaryDirectory();
+    const path = join(directory.path, 'day', 'alert-state.json');
+    await using first = new Service(directory.path);
+    const job = new Job(first);
+    many(20, () => job.steps(100));
+    job.send(0, [], { open: { sequence: 41, state: spanState.open } });
+    job.pause(35);
+    const saved = readFileSync(path);
+    job.send(0, [], { open: { sequence: 41, state: spanState.close } });
+    await first[Symbol.asyncDispose]();
+    writeFileSync(path, saved);
+    await using second = new Service(directory.path);
+    second.nowMs = first.nowMs;
+    job.service = second;
+    job.pause(200);
+    await second.alerts.settled();
+    expect([second.notices, second.states]).toEqual([[], []]);
+  });
+
+  test('what a life of a rank lost before the service was started again hides no loss after that', async () => {
+    using directory = temporaryDirectory();
+    const rules = { off: ['hang', 'rank_stopped'] } as const;
+    await using first = new Service(directory.path, { rules });
+    const job = new Job(first);
+    job.steps(100, { header: { dropped: { events: 1000, arguments: 0, names: 0, batches: 0 } } }, [0]);
+    job.send(0, [], { header: { incarnation: '0002' } });
+    job.pause(70, { header: { incarnation: '0002' } }, [0]);
+    await first.alerts.settled();
+    expect(first.states).toEqual(['data_loss firing', 'data_loss resolved']);
+    await first[Symbol.asyncDispose]();
+    await using second = new Service(directory.path, { rules });
+    second.nowMs = first.nowMs;
+    job.service = second;
+    job.pause(2, { header: { incarnation: '0002' } }, [0]);
+    await second.alerts.settled();
+    expect(second.states).toEqual([]);
+    job.pause(2, { header: { incarnation: '0002', dropped: { events: 7, arguments: 0, names: 0, batches: 0 } } }, [0]);
+    await second.alerts.settled();
+    expect([second.notices, second.states]).toEqual([[], ['data_loss firing']]);
+    expect(second.reported[0]).toMatchObject({ ranks: [0], after: 1007 });
   });
 
   test('steps with an evaluation in them are none of the others', () =>

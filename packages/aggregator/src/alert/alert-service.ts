@@ -1,4 +1,5 @@
-// Alerts of all runs: stored batches go through each run's engine; each incident gets its cause and its place, is logged and reported.
+// Alerts of all runs: stored batches go through each run's engine; each incident gets its cause and its place, is logged and reported. In one file, for
+// all of it keeps the invariants below.
 //
 //   stored batch ─► engine ─► fired ─► cause, link (store) ─► alerts.jsonl ─► listeners
 //   tick ─────────►    │                                   └─► capture ─► reported again, with its trace
@@ -72,6 +73,8 @@ interface RunAlerts {
   asked: number;
   askMs: number;
   isChanged: boolean;
+  /** Batches of the run, as far as they were taken. */
+  batches: number;
   savedMs: number;
   /** Whether the last batch came directly, and not through the broker. */
   isDirect: boolean;
@@ -116,8 +119,10 @@ export class AlertService implements AsyncDisposable {
   take(batch: Batch, sequences: Sequences, isDirect = true): void {
     const { run } = batch.header;
     try {
-      const alerts = this.#runs.get(run) ?? this.#open(run);
+      const known = this.#runs.get(run);
+      const alerts = known ?? this.#open(run, 1);
       if (alerts === undefined) return;
+      alerts.batches++;
       const nowMs = this.#nowMs();
       alerts.isDirect = isDirect;
       alerts.facts.feed(alerts.engine, batch, sequences, nowMs);
@@ -252,10 +257,11 @@ export class AlertService implements AsyncDisposable {
     this.#listeners.clear();
   }
 
-  #open(run: string): RunAlerts | undefined {
+  /** `coming`: batches in the store that are yet to be taken. */
+  #open(run: string, coming = 0): RunAlerts | undefined {
     const store = this.#options.store(run);
     if (store === undefined || this.#refused.has(run) || this.#closed.signal.aborted) return undefined;
-    const { rules = defaultAlertRules, onNotice } = this.#options;
+    const { onNotice } = this.#options;
     const { directory } = store;
     const nowMs = this.#nowMs();
     try {
@@ -266,8 +272,7 @@ export class AlertService implements AsyncDisposable {
       const alerts: RunAlerts = {
         run,
         directory,
-        engine: this.#restored(saved, run, directory, rules, nowMs),
-        facts: new BatchFacts(),
+        ...this.#restored(saved, store, batchesOf(store) - coming, nowMs),
         log: new AlertLog(directory),
         alerts: new Map(known.map((alert) => [alert.id, alert])),
         marks: new DeliveryMarks(saved?.delivered, known),
@@ -275,6 +280,7 @@ export class AlertService implements AsyncDisposable {
         asked: 0,
         askMs: 0,
         isChanged: false,
+        batches: batchesOf(store) - coming,
         savedMs: nowMs,
         isDirect: false,
         outage: undefined,
@@ -293,13 +299,19 @@ export class AlertService implements AsyncDisposable {
   }
 
   /** Without a state, or with one of other rules, the engine learns its baselines anew. */
-  #restored(saved: SavedAlertState | undefined, run: string, directory: string, rules: AlertRules, nowMs: number): AlertEngine {
+  #restored(saved: SavedAlertState | undefined, store: RunStore, batches: number, nowMs: number): Pick<RunAlerts, 'engine' | 'facts'> {
+    const { rules = defaultAlertRules } = this.#options;
     try {
-      if (saved !== undefined) return AlertEngine.restore(saved, nowMs, rules);
+      if (saved !== undefined) {
+        // A killed service stored more than its state is about: ranks that were inside of a collective then may have left it.
+        const { progress, ...others } = saved;
+        const engine = AlertEngine.restore(saved.batches === batches ? saved : others, nowMs, rules);
+        return { engine, facts: new BatchFacts(saved.facts, (life) => store.source(life)) };
+      }
     } catch (error) {
-      this.#options.onNotice(`"${join(directory, alertStateName)}" is left out: ${messageOf(error)}`);
+      this.#options.onNotice(`"${join(store.directory, alertStateName)}" is left out: ${messageOf(error)}`);
     }
-    return new AlertEngine(run, rules);
+    return { engine: new AlertEngine(store.run, rules), facts: new BatchFacts() };
   }
 
   #noteOutage(alerts: RunAlerts, nowMs: number): void {
@@ -481,16 +493,22 @@ export class AlertService implements AsyncDisposable {
   }
 
   #save(alerts: RunAlerts): void {
-    const { engine, marks, directory } = alerts;
+    const { engine, facts, marks, directory } = alerts;
     alerts.isChanged = false;
     alerts.savedMs = this.#nowMs();
     const state = engine.state();
     const isOwed = (alert: Alert): boolean => this.#options.isOwed?.(alert, (output) => marks.isTaken(output, alert)) === true;
     // A run with an alert that some output still wants is opened again.
     const isOver = state.isOver === true && ![...alerts.alerts.values()].some(isOwed);
-    writeAlertState(directory, { ...state, isOver, delivered: marks.saved(alerts.alerts) }, this.#options.onNotice);
+    writeAlertState(
+      directory,
+      { ...state, isOver, delivered: marks.saved(alerts.alerts), facts: facts.saved(), batches: alerts.batches },
+      this.#options.onNotice,
+    );
   }
 }
+
+const batchesOf = (store: RunStore): number => store.sources().reduce((sum, { count }) => sum + count, 0);
 
 const rulesOfStops: ReadonlySet<Alert['rule']> = new Set(['rank_stopped', 'hang']);
 /** For other rules the steps hold no evidence. */

@@ -1,15 +1,20 @@
-// The file in a run's directory that holds the state behind its alerts: that of the engine, and what each output has taken.
+// The file in a run's directory that holds the state behind its alerts: that of the engine, the facts about its ranks, and what each output has taken.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AlertEngineState } from '@ranktrace/trace/alert';
 import { messageOf, systemCode } from '../model/errors.ts';
 import { alertStateName } from '../store/run-directory.ts';
+import type { SavedRankFacts } from './batch-facts.ts';
 import type { DeliveryMark } from './delivery-marks.ts';
 
 export interface SavedAlertState extends AlertEngineState {
   /** Absent in states of older services. */
   readonly delivered?: readonly DeliveryMark[];
+  /** Absent in states of older services. */
+  readonly facts?: readonly SavedRankFacts[];
+  /** Batches of the run that the state is about; with more in the store, ranks came further. Absent in states of older services. */
+  readonly batches?: number;
 }
 
 /** The state of `run` in `directory`; undefined where there is none of this version. Never throws: what is unreadable is reported. */

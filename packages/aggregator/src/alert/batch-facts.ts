@@ -11,6 +11,7 @@
 
 import {
   type Batch,
+  type BatchHeader,
   capturedKey,
   collectivesKey,
   type Dropped,
@@ -54,6 +55,19 @@ export interface Sequences {
   missingBelow(sequence: number): number;
 }
 
+/** What is known of a rank beside its next batch, in JSON's types: a rank sends its facts once, and each life counts its own losses. */
+export interface SavedRankFacts {
+  readonly rank: number;
+  readonly worldSize: number;
+  /** Names and values of its context, each as its `contextKeyOf`. */
+  readonly context: readonly (readonly [name: number, value: number])[];
+  /** Those of its lives that lost something. */
+  readonly lives: readonly (Omit<Life, 'sequences'> & { readonly incarnation: string })[];
+}
+
+/** The sequences of a life that is stored; undefined for another one. */
+export type StoredSequences = (life: Pick<BatchHeader, 'rank' | 'incarnation'>) => Sequences | undefined;
+
 interface Life {
   dropped: Dropped;
   sequences: Sequences;
@@ -69,7 +83,8 @@ interface RankFacts {
   /** Time in which the rank was heard since the last check for losses, ms; time when it was last heard. */
   heardMs: number;
   lastMs: number;
-  readonly context: Map<string, string>;
+  /** Values by names, as `contextKeyOf`: as numbers they take little room in a saved state. */
+  readonly context: Map<number, number>;
   worldSize: number;
   key: number;
 }
@@ -79,6 +94,30 @@ type Losses = Pick<RankFact, 'dropped' | 'missing' | 'lost'>;
 /** Feeds one engine. Bounded: incarnations and metadata of a rank. */
 export class BatchFacts {
   readonly #ranks = new Map<number, RankFacts>();
+
+  /** Continues from the facts that an earlier life of the service saved. */
+  constructor(saved: readonly SavedRankFacts[] = [], stored: StoredSequences = () => undefined) {
+    for (const { rank, worldSize, context, lives } of saved) {
+      const facts = this.#factsOf(rank);
+      facts.worldSize = worldSize;
+      for (const [name, value] of context.slice(0, limits.alertContextFactsMax)) facts.context.set(name, value);
+      facts.key = keyOf(facts);
+      for (const { incarnation, ...life } of lives.slice(-limits.alertLivesPerRankMax)) {
+        const sequences = stored({ rank, incarnation });
+        if (sequences !== undefined) facts.lives.set(incarnation, { ...life, sequences });
+      }
+    }
+  }
+
+  /** Facts to continue from; of ranks that stated no context and lost nothing there are none. */
+  saved(): SavedRankFacts[] {
+    return [...this.#ranks].flatMap(([rank, { worldSize, context, lives }]) => {
+      const losing = [...lives].filter(([, life]) => life.dropped.events + life.dropped.batches + life.lost + life.sequences.missing > 0);
+      if (context.size + losing.length === 0) return [];
+      const kept = losing.map(([incarnation, { sequences: _, ...life }]) => ({ incarnation, ...life }));
+      return [{ rank, worldSize, context: [...context], lives: kept }];
+    });
+  }
 
   /** `sequences`: of the batch's incarnation in the store. */
   feed(engine: AlertEngine, batch: Batch, sequences: Sequences, nowMs: number): void {
@@ -156,14 +195,17 @@ function readContext(facts: RankFacts, { header, strings, tables }: Batch, roles
     const name = strings[columns.key[row] as number] ?? '';
     if (name.startsWith(phaseRoleKey)) roles.state(name, strings[columns.value[row] as number] ?? '');
     if (name === capturedKey || name === runningKey || !isContext(name)) continue;
-    const value = strings[columns.value[row] as number] ?? '';
-    if (facts.context.get(name) === value) continue;
-    if (!facts.context.has(name) && facts.context.size >= limits.alertContextFactsMax) continue;
-    facts.context.set(name, value);
+    const [key, value] = [contextKeyOf(name), contextKeyOf(strings[columns.value[row] as number] ?? '')];
+    if (facts.context.get(key) === value) continue;
+    if (!facts.context.has(key) && facts.context.size >= limits.alertContextFactsMax) continue;
+    facts.context.set(key, value);
     isNew = true;
   }
-  if (isNew) facts.key = contextKeyOf(JSON.stringify([facts.worldSize, [...facts.context].sort(([a], [b]) => (a < b ? -1 : 1))]));
+  if (isNew) facts.key = keyOf(facts);
 }
+
+const keyOf = ({ worldSize, context }: RankFacts): number =>
+  contextKeyOf(JSON.stringify([worldSize, [...context].sort(([a], [b]) => a - b)]));
 
 const isContext = (name: string): boolean => name.startsWith('context.') || contextNames.has(name.toLowerCase().replace(/[^a-z0-9]/g, ''));
 

@@ -68,15 +68,26 @@ async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL;
   // Names of headers have no case: spread into one object, `Content-Type` would be sent beside `content-type`, as one value of both.
   for (const [name, value] of Object.entries(receiver.headers)) headers.set(name, value);
   if (url.username !== '' || url.password !== '') {
-    const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    const pair = `${decoded(url.username)}:${decoded(url.password)}`;
     headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`);
     url.username = '';
     url.password = '';
   }
-  const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readSecret(receiver.tokenFile));
+  const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readToken(receiver.tokenFile));
   if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
   if (path !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   return { url, headers };
+}
+
+/** A user or password of an address. A "%" without a code behind it stands for itself, as for browsers. */
+function decoded(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (codes) => {
+    try {
+      return decodeURIComponent(codes);
+    } catch {
+      return codes;
+    }
+  });
 }
 
 /** The text of a file with one secret in it. Throws with a line for an operator. */
@@ -87,6 +98,16 @@ export async function readSecret(path: string): Promise<string> {
   const secret = text.trim();
   if (secret !== '' && text.length <= limits.outputSecretBytesMax && !/[\r\n]/.test(secret)) return secret;
   throw new Error(`"${path}" must hold one line of at most ${limits.outputSecretBytesMax} bytes`);
+}
+
+/** The characters of a token. An error about a header that cannot hold another one would quote the token. */
+export const tokenPattern = /^[\x21-\x7e]+$/;
+
+/** The token in a file. Throws with a line for an operator. */
+export async function readToken(path: string): Promise<string> {
+  const token = await readSecret(path);
+  if (tokenPattern.test(token)) return token;
+  throw new Error(`"${path}" must hold a token of visible ASCII characters`);
 }
 
 /** An http(s) address; undefined where it is none. */

@@ -1,10 +1,12 @@
 // A service that is started again, over the runs that its earlier lives left: it watches those that may still go on, without a batch of theirs.
 
-import { cpSync, rmSync, utimesSync } from 'node:fs';
+import { once } from 'node:events';
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Alert } from '@ranktrace/protocol';
 import { resolveAlertRules } from '@ranktrace/trace/alert';
 import { expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import type { Retention } from '../prune/prune-store.ts';
 import { type Aggregator, startAggregator } from '../service.ts';
 import { alertStateName, listSegments } from '../store/run-directory.ts';
@@ -138,7 +140,34 @@ test('a run is watched also where retention prunes it at the start', async () =>
   expect(openAlerts(service)).toEqual(['rank_stopped of 0']);
 });
 
-test('runs that are over, and those of long ago, are left alone', async () => {
+test('what ranks send while the service ends is stored by the next one: its alerts know all that is stored', async () => {
+  using directory = temporaryDirectory();
+  await using receiver = await startReceiver();
+  receiver.answer = { code: 0 };
+  const sending = { name: 'slow', severity: 'warning', perMinute: 6000, retryForMs: 0, holdMs: 0, resolved: true } as const;
+  const webhook: OutputConfig = { type: 'webhook', ...sending, url: receiver.url, headers: {}, timeoutMs: 5000, format: 'json' };
+  const service = await start(directory.path, [webhook]);
+  const dropped = { events: 1, arguments: 0, names: 0, batches: 0 };
+  let sequence = 0;
+  const send = (socket: WebSocket): void => socket.send(makeBatch({ worldSize: 1, spans: 1, sequence: sequence++, dropped }));
+  const connected = async (): Promise<WebSocket> => {
+    const socket = new WebSocket(service.address.replace('http', 'ws').concat('/v1/ingest'));
+    socket.on('error', () => undefined);
+    await once(socket, 'open');
+    return socket;
+  };
+  const first = await connected();
+  send(first);
+  await waitUntil('the alert is on its way, for long', () => receiver.requests.length > 0);
+  const ended = service[Symbol.asyncDispose]();
+  for (const socket of [first, await connected()]) for (let batch = 0; batch < 50; batch++) send(socket);
+  await ended;
+  const { batches } = JSON.parse(readFileSync(join(directory.path, 'demo', alertStateName), 'utf8')) as { batches: number };
+  await using store = new RunStore(directory.path, 'demo');
+  expect(batches).toBe(store.sources()[0]?.count);
+});
+
+test('runs that are over, those of long ago, and those whose directory was renamed are left alone', async () => {
   using directory = temporaryDirectory();
   {
     await using first = await start(directory.path);
@@ -146,10 +175,13 @@ test('runs that are over, and those of long ago, are left alone', async () => {
     for (const rank of [0, 1]) first.ingest(makeBatch({ run: 'fewer', rank, worldSize: 2 }));
     first.ingest(makeBatch({ run: 'fewer', incarnation: '0002', last: true, worldSize: 1 }));
     first.ingest(makeBatch({ run: 'old', worldSize: 1 }));
+    first.ingest(makeBatch({ run: 'renamed', worldSize: 1 }));
   }
+  renameSync(join(directory.path, 'renamed'), join(directory.path, 'renamed-since'));
   const segment = listSegments(join(directory.path, 'old')).at(-1);
   const then = new Date(Date.now() - 25 * 3600_000);
   utimesSync(segment?.path ?? '', then, then);
   await using second = await start(directory.path);
   expect(runsOf(second)).toEqual([]);
+  expect(existsSync(join(directory.path, 'renamed-since', 'lock'))).toBe(false);
 });

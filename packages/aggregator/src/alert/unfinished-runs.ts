@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { decodeBatchHeader, isBeside } from '@ranktrace/protocol';
 import type { AlertEngine, AlertEngineState } from '@ranktrace/trace/alert';
 import { aggregatorLimits as limits } from '../model/limits.ts';
-import { alertStateName, listSegments } from '../store/run-directory.ts';
+import { alertStateName, listSegments, readRunFile } from '../store/run-directory.ts';
 import { RunLock } from '../store/run-lock.ts';
 import type { RunStore } from '../store/run-store.ts';
 
@@ -18,7 +18,7 @@ export function unfinishedRuns(out: string, names: readonly string[], nowMs: num
   return heard
     .sort((a, b) => b.ms - a.ms)
     .slice(0, limits.alertResumedRunsMax)
-    .filter(({ name }) => !isOver(join(out, name)) && !RunLock.isHeld(join(out, name)))
+    .filter(({ name }) => isNamed(join(out, name), name) && !isOver(join(out, name)) && !RunLock.isHeld(join(out, name)))
     .map(({ name }) => name);
 }
 
@@ -42,6 +42,15 @@ function lastHeardMs(directory: string): number {
     return newest === undefined ? Number.NEGATIVE_INFINITY : statSync(newest.path).mtimeMs;
   } catch {
     return Number.NEGATIVE_INFINITY; // it is being removed, or cannot be read: opening it would report why
+  }
+}
+
+/** Whether the run has the name of its directory: a directory that was renamed, or copied, gets no batch. */
+function isNamed(directory: string, name: string): boolean {
+  try {
+    return readRunFile(directory) === name;
+  } catch {
+    return true; // opening it reports why it cannot be read
   }
 }
 

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { CaptureResult } from '@ranktrace/protocol';
 import { decodeBatch } from '@ranktrace/protocol';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { LiveState } from '../live/live-state.ts';
 import { AggregatorError } from '../model/errors.ts';
@@ -17,15 +17,23 @@ const result: CaptureResult = { run: 'demo', path: '/out/a.pftrace', fromStep: 7
 /** The service's answer to `body`, as `code body`, with active runs. */
 async function post(
   body: string,
-  { runs = ['demo'], headers = {}, method = 'POST', capture = async () => result } = {} as {
+  { runs = ['demo'], silent = [], headers = {}, method = 'POST', capture = async () => result } = {} as {
     runs?: readonly string[];
+    /** Runs of which nothing was heard for a minute. */
+    silent?: readonly string[];
     headers?: Record<string, string>;
     method?: string;
     capture?: CaptureSteps;
   },
 ): Promise<string> {
   const live = new LiveState();
-  for (const run of runs) live.update(decodeBatch(makeBatch({ run }), inflate), { batches: 1, missing: 0, isLatest: true });
+  const takeBatch = (run: string): void =>
+    live.update(decodeBatch(makeBatch({ run }), inflate), { batches: 1, missing: 0, isLatest: true });
+  const minuteAgo = performance.now() - 60_000;
+  const now = vi.spyOn(performance, 'now').mockReturnValue(minuteAgo);
+  silent.forEach(takeBatch);
+  now.mockRestore();
+  runs.forEach(takeBatch);
   const service = await HttpService.listen({ listen: {}, capture: captureRequests(live, capture), onNotice: () => undefined });
   try {
     const sent = request(`${service.address}/v1/capture`, { method, headers, agent: false });
@@ -66,6 +74,9 @@ test.for([
 test('of several runs one must be named; without any it cannot be done', async () => {
   expect(await post('{"steps":1}', { runs: ['a', 'b'] })).toMatch(/^400 .*one of the runs that go on: a, b/);
   expect(await post('{"steps":1}', { runs: [] })).toMatch(/^409 .*no run goes on/);
+  expect(await post('{"steps":1}', { runs: ['a'], silent: ['killed'] })).toMatch(/^200/);
+  expect(await post('{"steps":1}', { runs: [], silent: ['killed'] })).toMatch(/^200/);
+  expect(await post('{"steps":1}', { runs: [], silent: ['killed', 'b'] })).toMatch(/^400 .*one of the runs that go on: killed, b/);
 });
 
 test('what goes wrong has a code and a message', async () => {

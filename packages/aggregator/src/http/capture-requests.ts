@@ -65,10 +65,11 @@ function requestOf(text: string) {
   return parsed.data;
 }
 
-/** The single run that is active, if there is exactly one. */
+/** The single run that goes on, if there is exactly one; runs whose ranks are all silent, as those of a killed job, count only without any other. */
 function onlyRun(live: LiveState): string {
   const runs = live.status(0).runs.filter(({ ranks }) => ranks.some(({ ended }) => !ended));
-  const [only, ...others] = runs.map(({ run }) => run);
+  const heard = runs.filter(({ ranks }) => ranks.some(({ state }) => state === 'live'));
+  const [only, ...others] = (heard.length > 0 ? heard : runs).map(({ run }) => run);
   if (only === undefined) throw new AggregatorError('nothing_captured', 'Cannot capture steps: no run goes on');
   if (others.length === 0) return only;
   throw bad(`"run": it must name one of the runs that go on: ${[only, ...others].slice(0, 20).join(', ')}`);

@@ -10,6 +10,7 @@ import { aggregatorLimits as limits } from '../model/limits.ts';
 import { ExampleRuns } from '../testing/example-runs.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { waitUntil } from '../testing/wait-until.ts';
+import { ViewError } from '../view/view-error.ts';
 import { HttpService, type HttpServiceOptions } from './http-service.ts';
 
 interface Answer {
@@ -342,6 +343,19 @@ describe('downloads', () => {
       expect((await get(service, oneMs, { cookie, origin: 'http://evil.example' })).code).toBe(403);
       expect((await get(service, '/v1/captures/demo/a.pftrace')).code).toBe(401);
     }));
+
+  test('a merge that does not begin is refused with its reason, and the run is released', async () => {
+    const view = new ExampleRuns('demo');
+    const demo = view.add('demo');
+    // biome-ignore lint/correctness/useYield: it ends at once.
+    demo.merge = function* () {
+      throw new ViewError('too_many', '4 comparisons and downloads are under way already');
+    };
+    await withService({ view }, async (service) => {
+      const { code, body } = await get(service, oneMs);
+      expect([code, body, demo.views]).toEqual([503, '4 comparisons and downloads are under way already\n', 0]);
+    });
+  });
 
   test('a reader that leaves ends the merge', async () => {
     const view = new ExampleRuns('demo');

@@ -12,6 +12,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { limits as protocolLimits } from '@ranktrace/protocol';
 import { WindowSink } from '@ranktrace/trace';
+import type { ViewProgress } from '@ranktrace/trace/timeline';
 import { withDeadline } from '../model/deadline.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { messageOf } from '../model/errors.ts';
@@ -67,17 +68,24 @@ async function windowOf(runs: ViewRuns, asked: TraceRequest, isHead: boolean, on
   try {
     view = await runs.open(run);
   } catch (error) {
-    if (error instanceof ViewError) return { code: error.code === 'no_such_run' ? 404 : 503, body: `${error.message}\n` };
-    throw error;
+    return refusalOf(error);
   }
   const headers = attachment(`${nameOf(asked)}.${format}`);
   if (isHead) {
     view[Symbol.dispose]();
     return { headers, body: async () => {} };
   }
+  const merge = new WindowMerge(view, asked);
+  try {
+    // With too many merges under way this one does not begin: the answer can still say so.
+    merge.steps.next();
+  } catch (error) {
+    view[Symbol.dispose]();
+    return refusalOf(error);
+  }
   let sent: Promise<void> | undefined;
   const body = (response: ServerResponse): Promise<void> => {
-    sent ??= send(view, asked, response).catch((error: unknown) => {
+    sent ??= send(merge, response).catch((error: unknown) => {
       if (!isGone(error)) onNotice(`Cannot send a trace of run ${run}: ${messageOf(error)}`);
       response.destroy();
     });
@@ -86,21 +94,48 @@ async function windowOf(runs: ViewRuns, asked: TraceRequest, isHead: boolean, on
   return { headers, body };
 }
 
+/** The answer in place of a trace; throws any error but the view's. */
+function refusalOf(error: unknown): Answer {
+  if (error instanceof ViewError) return { code: error.code === 'no_such_run' ? 404 : 503, body: `${error.message}\n` };
+  throw error;
+}
+
+/** The merge of a window; what it writes waits until `sendTo` has a response for it. */
+class WindowMerge {
+  readonly steps: Generator<ViewProgress, void>;
+  readonly #waiting: Uint8Array[] = [];
+  #response: ServerResponse | undefined;
+
+  constructor(view: RunView, { from, until, ranks, format }: TraceRequest) {
+    const hasRank = ranks === undefined ? undefined : (rank: number): boolean => ranks.has(rank);
+    const writer = createTraceWriter(formats[format], (chunk) => this.#write(Buffer.from(chunk)));
+    this.steps = view.merge(new WindowSink(writer, { from, until, hasRank }));
+  }
+
+  sendTo(response: ServerResponse): void {
+    this.#response = response;
+    for (const chunk of this.#waiting.splice(0)) response.write(chunk);
+  }
+
+  #write(chunk: Uint8Array): void {
+    if (this.#response === undefined) this.#waiting.push(chunk);
+    else this.#response.write(chunk);
+  }
+}
+
 /** Merges the window into the response, as fast as its reader takes it. */
-async function send(view: RunView, { from, until, ranks, format }: TraceRequest, response: ServerResponse): Promise<void> {
+async function send(merge: WindowMerge, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
   response.once('close', () => gone.abort());
-  const hasRank = ranks === undefined ? undefined : (rank: number): boolean => ranks.has(rank);
-  const writer = createTraceWriter(formats[format], (chunk) => response.write(Buffer.from(chunk)));
-  const merge = view.merge(new WindowSink(writer, { from, until, hasRank }));
+  merge.sendTo(response);
   const between = async (): Promise<void> => {
     if (!response.writableNeedDrain) return;
     await withDeadline(gone.signal, limits.viewDownloadStallMs, (signal) => once(response, 'drain', { signal }));
   };
   try {
-    await driveSteps(merge, { signal: gone.signal, between });
+    await driveSteps(merge.steps, { signal: gone.signal, between });
   } finally {
-    merge.return(undefined);
+    merge.steps.return(undefined);
   }
   response.end();
 }

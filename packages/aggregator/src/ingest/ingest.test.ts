@@ -1,7 +1,16 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
-import { limits, noneDropped, sumDropped } from '@ranktrace/protocol';
+import {
+  createEventTables,
+  decodeMessage,
+  encodeBatch,
+  encodeMessage,
+  limits,
+  liveMessageSchema,
+  noneDropped,
+  sumDropped,
+} from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';
@@ -47,6 +56,17 @@ test('stores, recognises duplicates, and knows the state', () =>
       [2, 1e6 + 2],
     ]);
     expect(live.rows('demo', 0).get('phases')).toBe(4);
+  }));
+
+test('a rank that claims to have lost more than any can leaves a status that others can read', () =>
+  withPipeline(({ ingest, live }) => {
+    const most = Number.MAX_SAFE_INTEGER;
+    for (const incarnation of ['0001', '0002']) {
+      const header = makeHeader({ incarnation, sequence: most, dropped: { events: most, arguments: 0, names: 0, batches: most } });
+      expect(ingest(encodeBatch({ header, strings: [''], tables: createEventTables() }, deflateRawSync)).result).toBe('stored');
+    }
+    const { runs } = decodeMessage(liveMessageSchema, encodeMessage(live.status()));
+    expect(runs[0]?.ranks).toMatchObject([{ batches: 2, missing: most, dropped: { events: most, arguments: 0, names: 0, batches: most } }]);
   }));
 
 test('the life that came last is the one that goes on, though its clock was set back; a service that starts again says the same', () =>

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import {
   batchId,
@@ -251,6 +252,22 @@ test('a service that is asked to end takes first what the stream holds', async (
   await rank.close();
 });
 
+test('what a service reads while it ends is known to its alerts', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const rank = await connect({ servers: server.url });
+  const aggregator = await start(directory.path, server.url);
+  for (let sequence = 0; sequence < 3000; sequence++)
+    rank.publish(batchSubject('demo', 0), makeBatch({ sequence, spans: 1, worldSize: 1 }));
+  await rank.flush();
+  await waitUntil('it reads', () => stored(aggregator) > 0);
+  await aggregator[Symbol.asyncDispose]();
+  const { batches } = JSON.parse(readFileSync(join(directory.path, 'demo', 'alert-state.json'), 'utf8')) as { batches: number };
+  await using again = await startAggregator({ out: directory.path, run: 'demo' });
+  expect(batches).toBe(again.store('demo').sources()[0]?.count);
+  await rank.close();
+});
+
 test('a batch of another run than its subject is for is refused once and for all, reported and counted', async () => {
   await using server = await startNatsServer();
   using directory = temporaryDirectory();
@@ -327,6 +344,43 @@ test('says clearly why NATS cannot be used', async () => {
   await using aggregator = await startAggregator({ out: directory.path, nats: right });
   expect(aggregator.status().runs).toEqual([]);
   expect(await checkNats(right)).toMatchObject({ jetStream: true, version: expect.stringMatching(/^2\./) });
+});
+
+test('what is wrong here is not blamed on a server that answers', async () => {
+  using directory = temporaryDirectory();
+  const creds = join(directory.path, 'run.creds');
+  writeFileSync(creds, 'sesame\n');
+  const isTls = { open: false, tls: true };
+  const reasons: string[] = [];
+  for (const [name, options] of [
+    ['open', { nkey: 'sesame' }],
+    ['open', { creds }],
+    ['open', { tls: { ca: '/nowhere/ca.pem' } }],
+    ['tls', { tls: { ca: '/nowhere/ca.pem' } }],
+  ] as const) {
+    const info = {
+      server_id: 'x',
+      version: '2.9.10',
+      proto: 1,
+      headers: true,
+      max_payload: 1048576,
+      nonce: 'abc',
+      tls_required: isTls[name],
+    };
+    const server = createServer((socket) => socket.on('error', () => undefined).write(`INFO ${JSON.stringify(info)}\r\n`));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const error = await checkNats({ servers: [`nats://127.0.0.1:${port}`], ...options }).catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: 'nats_refused' });
+    reasons.push(String(error).replace(/^.*127\.0\.0\.1:\d+: /, ''));
+    server.close();
+  }
+  expect(reasons).toEqual([
+    'the credentials for it cannot be used (nkeys: invalid encoded key); check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY',
+    'the credentials for it cannot be used (BAD_CREDS); check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY',
+    'it has no TLS; give nats:// without RANKTRACE_NATS_TLS_*, or turn its TLS on',
+    "TLS is not possible (/nowhere/ca.pem doesn't exist); check RANKTRACE_NATS_TLS_CA, _CERT and _KEY",
+  ]);
 });
 
 test('waits for a server that is not there yet where that was asked', async () => {

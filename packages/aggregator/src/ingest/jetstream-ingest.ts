@@ -41,6 +41,7 @@ import {
   credsAuthenticator,
   DebugEvents,
   DeliverPolicy,
+  ErrorCode,
   Events,
   type JsMsg,
   type Msg,
@@ -101,6 +102,7 @@ export class JetStreamIngest {
   #redelivered = 0;
   /** The connection broke: the consumer must be recreated. */
   #broken = false;
+  #isEnding = false;
   /** The consumer's delivery number of the last message taken; it counts from 1. */
   #delivered = 0;
   /** Deliveries reached no fetch, as when their fetch had ended: the consumer must be recreated, for it waits before it redelivers. */
@@ -142,7 +144,7 @@ export class JetStreamIngest {
 
   /** Whether no batch can come: the server is out of reach, or its consumer is being made again. */
   get isAway(): boolean {
-    return this.#manager === undefined || this.#broken || this.#stop.signal.aborted;
+    return this.#manager === undefined || this.#broken || (this.#stop.signal.aborted && !this.#isEnding);
   }
 
   /** Messages that came more than once. */
@@ -181,12 +183,17 @@ export class JetStreamIngest {
     this.#messages?.stop();
   }
 
-  /** Takes what the stream holds now, for `natsDrainMsMax` at most; finishes the current message, sends its acknowledgement, disconnects. */
-  async close(): Promise<void> {
+  /** Takes what the stream holds now, for `natsDrainMsMax` at most, and then no more batches. Alerts still go out. */
+  async end(): Promise<void> {
+    this.#isEnding = true;
     await this.#drain();
-    this.#stop.abort();
-    this.#messages?.stop();
+    this.stopReading();
     await this.#consuming;
+  }
+
+  /** Ends, sends the last acknowledgements, disconnects. */
+  async close(): Promise<void> {
+    await this.end();
     const connection = this.#connection;
     if (connection === undefined || connection.isClosed()) return;
     // A server that is gone takes no acknowledgements: it will redeliver, and deduplication drops the copies.
@@ -385,6 +392,16 @@ function whyNot(cause: unknown): { readonly code: 'nats_refused' | 'nats_unreach
   }
   if (/CERT|ISSUER|SIGNATURE/.test(code)) {
     return { code: 'nats_refused', what: `its TLS certificate is not trusted (${messageOf(cause)}); check RANKTRACE_NATS_TLS_CA` };
+  }
+  if (code === ErrorCode.ServerOptionNotAvailable) {
+    return { code: 'nats_refused', what: 'it has no TLS; give nats:// without RANKTRACE_NATS_TLS_*, or turn its TLS on' };
+  }
+  if (code === ErrorCode.Tls) {
+    return { code: 'nats_refused', what: `TLS is not possible (${messageOf(cause)}); check RANKTRACE_NATS_TLS_CA, _CERT and _KEY` };
+  }
+  if (code === ErrorCode.BadCreds || /^nkeys: /.test(messageOf(cause))) {
+    const which = 'check RANKTRACE_NATS_CREDS or RANKTRACE_NATS_NKEY';
+    return { code: 'nats_refused', what: `the credentials for it cannot be used (${messageOf(cause)}); ${which}` };
   }
   return { code: 'nats_unreachable', what: 'no server answers there' };
 }

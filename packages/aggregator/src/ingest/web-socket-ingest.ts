@@ -37,6 +37,7 @@ export class WebSocketIngest {
   readonly #lastBatches = new WeakMap<WebSocket, string>();
   readonly #pinging: NodeJS.Timeout;
   #broken = 0;
+  #isClosed = false;
 
   constructor(options: WebSocketIngestOptions) {
     this.#options = options;
@@ -78,8 +79,9 @@ export class WebSocketIngest {
     );
   }
 
-  /** Asks every peer to close. */
+  /** Takes no more batches, and asks every peer to close: ranks keep what is not acknowledged. */
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#pinging);
     for (const socket of this.#sockets.clients) socket.close(1001, 'the aggregator ends');
   }
@@ -90,6 +92,7 @@ export class WebSocketIngest {
   }
 
   #serve(socket: WebSocket): void {
+    if (this.#isClosed) socket.close(1001, 'the aggregator ends');
     this.#alive.add(socket);
     const guarded = this.#guarded;
     socket.on(

@@ -10,6 +10,7 @@ import {
   type BatchHeader,
   type Captured,
   capturedKey,
+  countSum,
   type Dropped,
   isBeside,
   type LiveMessage,
@@ -318,7 +319,7 @@ function rankStatus(known: RankState): RankStatus {
   const status = { batches: 0, missing: 0, dropped: noneDropped };
   for (const { batches, missing, dropped } of incarnations.values()) {
     status.batches += batches;
-    status.missing += missing;
+    status.missing = countSum(status.missing, missing);
     status.dropped = sumDropped(status.dropped, dropped);
   }
   let events = 0;

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createPipeline } from '../pipeline.ts';
@@ -23,6 +23,27 @@ test('an output directory is made with what is missing above it; a file in its p
   writeFileSync(join(out, 'file'), '');
   expect(() => open(join(out, 'file'))).toThrow(/EEXIST/);
   expect(() => open(join(out, 'file/below'))).toThrow(/ENOTDIR/);
+});
+
+test('a bad batch is counted once, however often its run is opened again', async () => {
+  using directory = temporaryDirectory();
+  const { ingest, stores, quarantine } = createPipeline({ out: directory.path, onNotice: () => undefined });
+  expect(ingest(makeBatch()).result).toBe('stored');
+  const bad = makeBatch({ sequence: 1 });
+  bad.fill(0xff, bad.length - 20);
+  expect(ingest(bad).result).toBe('refused');
+  expect(stores.quarantined).toBe(1);
+  const lock = join(directory.path, 'demo', 'lock');
+  for (let sequence = 2; sequence < 4; sequence++) {
+    // Another process took the lock, and is gone.
+    writeFileSync(lock, readFileSync(lock, 'utf8').replace(/"pid":\d+/, '"pid":4194305'));
+    await stores.sync(new Date());
+    expect([stores.peek('demo'), stores.quarantined]).toEqual([undefined, 1]);
+    await expect.poll(() => ingest(makeBatch({ sequence })).result).toBe('stored');
+    expect(stores.quarantined).toBe(1);
+  }
+  await stores.close();
+  quarantine.close();
 });
 
 test('three hundred runs at once are open together, and each batch is taken the first time', async () => {

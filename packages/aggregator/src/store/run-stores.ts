@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { Quarantine } from './quarantine.ts';
 import { isRunName, listSegments, readRunFile } from './run-directory.ts';
 import { RunStore, type RunStoreOptions, type RunSurvey, surveyRun } from './run-store.ts';
 import { guard, makeDirectory } from './segment-writer.ts';
@@ -33,7 +34,10 @@ export class RunStores {
   /** Large runs that are being opened. */
   readonly #opening = new Set<string>();
   #closed = false;
-  #quarantinedBefore = 0;
+  /** Bad batches of runs that were closed, by run; those with bytes in its file are counted anew once it is open again. */
+  readonly #closedBad = new Map<string, Pick<Quarantine, 'count' | 'kept'>>();
+  /** Bad batches without bytes in a file, of runs that were opened again. */
+  #badBefore = 0;
 
   /** Makes the output directory; throws AggregatorError `store_write_failed`. */
   constructor(options: RunStoresOptions) {
@@ -43,7 +47,8 @@ export class RunStores {
 
   /** Bad batches that named a run. */
   get quarantined(): number {
-    let count = this.#quarantinedBefore;
+    let count = this.#badBefore;
+    for (const closed of this.#closedBad.values()) count += closed.count;
     for (const store of this.#open.values()) count += store.quarantine.count;
     return count;
   }
@@ -86,7 +91,12 @@ export class RunStores {
     const store = known ?? this.#openRun(out, run, { onNotice, ...(survey !== undefined && { survey }) });
     this.#open.delete(run);
     this.#open.set(run, store);
-    if (known === undefined) onOpen(store);
+    if (known === undefined) {
+      const { count, kept } = this.#closedBad.get(run) ?? { count: 0, kept: 0 };
+      this.#badBefore += count - kept;
+      this.#closedBad.delete(run);
+      onOpen(store);
+    }
     if (this.#open.size > this.#openMax) this.#closeOldest();
     return store;
   }
@@ -162,7 +172,8 @@ export class RunStores {
     const store = this.#open.get(run);
     if (store === undefined) return;
     this.#open.delete(run);
-    this.#quarantinedBefore += store.quarantine.count;
+    const { count, kept } = store.quarantine;
+    if (count > 0) this.#closedBad.set(run, { count, kept });
     const closing: Promise<void> = store
       .close()
       .catch((error: unknown) => this.#options.onNotice(messageOf(error)))

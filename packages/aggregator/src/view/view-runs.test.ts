@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeBatch } from '@ranktrace/protocol';
@@ -81,6 +81,26 @@ it('ends a merge with an error where retention prunes what it reads, and merges 
   let steps = 0;
   for (const _ of view.merge({ ...nothing, event: ({ kind }) => (steps += kind === 'step' ? 1 : 0) }));
   expect(steps).toBe(60);
+  await stores.close();
+});
+
+it('shows a run whose directory was renamed, and merges it', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  {
+    await using store = new RunStore(out, 'demo');
+    for (const sequence of [0, 1, 2]) store.append(makeBatch({ sequence, worldSize: 1 }), makeHeader({ sequence, worldSize: 1 }));
+  }
+  renameSync(join(out, 'demo'), join(out, 'demo-before'));
+  const notices: string[] = [];
+  const stores = new RunStores({ out, onNotice: () => {}, onOpen: () => {}, onClose: () => {} });
+  await using runs = new StoredRuns(out, stores, new LiveState(), (notice) => notices.push(notice));
+  expect(runs.list().map(({ run }) => run)).toEqual(['demo-before']);
+  using view = await runs.open('demo-before');
+  await expect.poll(() => [view.overview({ bins: 10 }).steps, notices]).toEqual([3, []]);
+  let steps = 0;
+  for (const _ of view.merge({ ...nothing, event: ({ kind }) => (steps += kind === 'step' ? 1 : 0) }));
+  expect(steps).toBe(3);
   await stores.close();
 });
 

@@ -13,6 +13,7 @@ import { driveSteps } from '../model/drive-steps.ts';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { RunBatches } from '../store/batch-index.ts';
 import { type BatchLog, openBatchLog } from '../store/batch-log.ts';
 import { captureFiles } from '../store/capture-files.ts';
 import type { RunStores } from '../store/run-stores.ts';
@@ -225,13 +226,14 @@ export class StoredRuns extends OpenRuns {
         const store = this.#stores.peek(run);
         if (store !== undefined) return store.sources();
         log ??= openBatchLog(join(this.#out, run));
-        return log.run(run).sources();
+        return runIn(log, run).sources();
       },
     };
     return {
       read: (viewed, signal) => followStore(followed, viewed, signal, this.onNotice),
       merge: (sink) => {
-        const sources = this.#stores.peek(run) === undefined && mergeLog !== undefined ? mergeLog.run(run).sources() : followed.sources();
+        const sources =
+          this.#stores.peek(run) === undefined && mergeLog !== undefined ? runIn(mergeLog, run).sources() : followed.sources();
         const onGone = (): void => {
           if (this.#stores.peek(run) !== undefined) return;
           mergeLog?.close();
@@ -257,6 +259,9 @@ export class StoredRuns extends OpenRuns {
     return performance.now() - this.#live.lastBatchAt(known.run) > limits.viewSilentMs;
   }
 }
+
+/** The run in the directory of that name: one that was renamed, or copied, has the batches of another name. */
+const runIn = (log: BatchLog, directory: string): RunBatches => log.run(log.runs.length === 1 ? (log.runs[0] ?? directory) : directory);
 
 /** Runs in files that nobody writes. */
 export class FileRuns extends OpenRuns {

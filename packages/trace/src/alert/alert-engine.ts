@@ -34,7 +34,7 @@ import { bytesText, nameText, ranksText } from './alert-text.ts';
 import { CollectiveReports } from './collective-reports.ts';
 import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
-import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
+import { type CollectiveFact, OpenCollectives, type OpenCollectivesState, type StuckCollective } from './open-collectives.ts';
 import { type Onset, type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
 import { RankPlaces } from './rank-places.ts';
 import { type RankStepFact, StepAssembly, stepAfter } from './step-assembly.ts';
@@ -98,6 +98,8 @@ interface RankState {
   failed: { readonly error: string; readonly atMs: number } | undefined;
   /** It was restarted, and has ended no step since. */
   isRestarted: boolean;
+  /** Its last step before this engine was restored. */
+  stepBefore: number;
 }
 
 /** The end of a rank's process, as the command that started it saw it. */
@@ -135,8 +137,21 @@ export interface AlertEngineState {
       readonly missingLost: number;
       /** Absent in states of older services. */
       readonly missing?: number;
+      /** Absent in states of older services. */
+      readonly lastStep?: number;
     },
   ])[];
+  /** How far the ranks came, which a hang is known by. Absent in states of older services, and where ranks came further since. */
+  readonly progress?: {
+    readonly collectives: OpenCollectivesState;
+    readonly places: readonly (readonly [rank: number, place: Running])[];
+    /** Unix ms; null: no step ended. */
+    readonly lastStepMs: number | null;
+    readonly fullestPhases: readonly (readonly [string, number])[];
+    readonly stepsJudged: number;
+    /** ns. */
+    readonly longest: number;
+  };
 }
 
 /** A run without batches for this many heartbeat timeouts is over. */
@@ -248,6 +263,7 @@ export class AlertEngine {
       known.ended = false;
       known.steps = 0;
       known.isRestarted = true;
+      known.stepBefore = -1;
       known.failed = undefined;
       known.memory.clear();
       this.#limit?.restarted();
@@ -509,12 +525,26 @@ export class AlertEngine {
       hang: this.#hang.alert === undefined ? null : { ...this.#hang.alert },
       roles: [...this.roles.stated],
       ranks: [...this.#ranks].map(([rank, { host, incarnation, worldSize, ended, dropped, missingLost, missing }]) => {
-        return [rank, { host, incarnation, worldSize, ended, dropped, missingLost, missing }];
+        const lastStep = this.#lastStepOf(rank);
+        return [rank, { host, incarnation, worldSize, ended, dropped, missingLost, missing, lastStep }];
       }),
+      progress: {
+        collectives: this.#collectives.state(),
+        places: this.#places.state(),
+        lastStepMs: Number.isNaN(this.#lastStepMs) ? null : this.#lastStepMs,
+        fullestPhases: [...this.#fullestPhases],
+        stepsJudged: this.#stepsJudged,
+        longest: this.#longest,
+      },
     };
   }
 
-  #restore({ worldSize, judged, stepTime, limit, incidents, hang, roles = [], ranks }: AlertEngineState, nowMs: number): void {
+  /** The last step that a rank of this life ended; −1 before its first. */
+  #lastStepOf(rank: number): number {
+    return Math.max(this.#assembly.lastOf(rank), this.#ranks.get(rank)?.stepBefore ?? -1);
+  }
+
+  #restore({ worldSize, judged, stepTime, limit, incidents, hang, roles = [], ranks, progress }: AlertEngineState, nowMs: number): void {
     this.#worldSize = worldSize ?? this.#worldSize;
     this.#assembly.restore(judged);
     this.#stepTime.restore(stepTime);
@@ -526,7 +556,16 @@ export class AlertEngine {
       const { worldSize: ranksThen = this.#worldSize, missing = missingLost } = about;
       const state = newRank({ ...about, worldSize: ranksThen, missing, isBeside: isBeside(about.incarnation) }, nowMs);
       const lostAtMs = this.#losing.has(rank) ? nowMs : Number.NaN;
-      this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost, lostAtMs });
+      const stepBefore = progress === undefined ? -1 : (about.lastStep ?? -1);
+      this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost, lostAtMs, stepBefore });
+    }
+    if (progress !== undefined) {
+      this.#collectives.restore(progress.collectives);
+      for (const [rank, place] of progress.places) this.#places.set(rank, place);
+      this.#lastStepMs = progress.lastStepMs ?? Number.NaN;
+      this.#fullestPhases = new Map(progress.fullestPhases);
+      this.#stepsJudged = progress.stepsJudged;
+      this.#longest = progress.longest;
     }
     this.#lastBatchMs = nowMs;
   }
@@ -598,9 +637,9 @@ export class AlertEngine {
   /** Ranks that stopped: by an error, or without a word. */
   #stop(ranks: readonly number[]): RankTrouble {
     const job = [...this.#ranks].filter(([rank]) => this.isInJob(rank));
-    const furthest = Math.max(...job.map(([rank]) => this.#assembly.lastOf(rank)));
+    const furthest = Math.max(...job.map(([rank]) => this.#lastStepOf(rank)));
     const stepOf = (rank: number, atMs: number) => {
-      const [step, { ended = false }] = [this.#assembly.lastOf(rank), this.#ranks.get(rank) ?? {}];
+      const [step, { ended = false }] = [this.#lastStepOf(rank), this.#ranks.get(rank) ?? {}];
       return { rank, step, atMs, mayBeLater: !ended && step < furthest };
     };
     const failed = ranks.flatMap((rank) => {
@@ -660,7 +699,7 @@ export class AlertEngine {
     const others = [...this.#going()].filter((rank) => !gone.includes(rank)).length;
     const ended = job.filter(([, state]) => state.ended).length;
     const stoppedBefore = [...this.#stopped.ranks].filter((rank) => !ranks.includes(rank)).length;
-    const steps = gone.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
+    const steps = gone.map((rank) => this.#lastStepOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
     const silent = `nothing was heard of ${ranksText(gone)} for ${seconds(this.#rules.rankStoppedMs)}${since}`;
     const never = `nothing was ever heard of ${ranksText(absent)}`;
@@ -769,7 +808,7 @@ export class AlertEngine {
       ),
       absent: this.#absent(),
       stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
-      lastStepOf: (rank) => this.#assembly.lastOf(rank),
+      lastStepOf: (rank) => this.#lastStepOf(rank),
       lastStepMs: this.#lastStepMs,
       phases: [...this.#fullestPhases.keys()],
       isWarm: this.#stepsJudged >= limits.alertLimitSteps,
@@ -823,5 +862,6 @@ function newRank(
     memory: new Map(),
     failed: undefined,
     isRestarted: false,
+    stepBefore: -1,
   };
 }

@@ -163,6 +163,8 @@ export class HangIncident {
   restore(alert: OpenAlert | null, nowMs: number): void {
     this.#alert = alert === null ? undefined : { ...alert };
     this.#firedMs = nowMs;
+    // What the ranks sent meanwhile is still to come.
+    this.#explainedMs = nowMs;
   }
 
   /** What is known when `share` of the time has passed after which a hang is reported. */

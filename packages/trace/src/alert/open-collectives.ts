@@ -33,6 +33,12 @@ export interface StuckCollective {
   readonly elsewhere?: readonly number[];
 }
 
+/** What ranks entered, and what they are inside of, in JSON's types. */
+export interface OpenCollectivesState {
+  readonly entered: readonly (readonly [group: string, ranks: readonly (readonly [rank: number, sequence: number])[]])[];
+  readonly open: readonly (readonly [rank: number, parts: readonly OpenPart[]])[];
+}
+
 interface OpenPart {
   readonly group: string;
   readonly op: string;
@@ -104,6 +110,18 @@ export class OpenCollectives {
     const missing = members.filter((rank) => !hasEntered(rank));
     const left = members.filter((rank) => hasEntered(rank) && !inside.has(rank));
     return { ...oldest, ...calledOperation(calls), inside: [...inside], missing, left };
+  }
+
+  state(): OpenCollectivesState {
+    return {
+      entered: [...this.#entered].map(([group, ranks]) => [group, [...ranks]]),
+      open: [...this.#open].flatMap(([rank, parts]) => (parts.size === 0 ? [] : [[rank, [...parts.values()]] as const])),
+    };
+  }
+
+  restore({ entered, open }: OpenCollectivesState): void {
+    for (const [group, ranks] of entered) for (const [rank, sequence] of ranks) this.enter(rank, group, sequence);
+    for (const [rank, parts] of open) for (const part of parts) this.#begin(rank, `${part.sequence} ${part.group}`, { ...part });
   }
 
   /** Registers the part from now on. */

@@ -21,6 +21,11 @@ export class RankPlaces {
     return this.#places.has(rank);
   }
 
+  /** By rank, in JSON's types: `set` takes each again. */
+  state(): [rank: number, place: Running][] {
+    return [...this.#places];
+  }
+
   /** The phase that the rank is in, by its last report. */
   phaseOf(rank: number): string | undefined {
     return this.#places.get(rank)?.phase;
