@@ -35,14 +35,14 @@ import { findTfjs, isTfjs } from '../tfjs/find-tfjs.ts';
 import { LayerHooks } from '../tfjs/layer-hooks.ts';
 import { findSteps } from '../tfjs/step-finder.ts';
 import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
-import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { EventList, KeyAverages, type KeyAveragesOptions, writeStacks } from './event-list.ts';
 import { KeptResults } from './kept-results.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { type EndingParts, stop, stopBlocking, stopForGood } from './profile-end.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
 import { RankMetadata } from './rank-metadata.ts';
-import { type Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
+import { type Recording, type RecordingAbout, recordingAbout } from './recording.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
@@ -250,7 +250,7 @@ export class ProcessProfile implements Profile {
     if (recording.about.switches.with_stack !== '1') {
       throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be on');
     }
-    writeResult(path, stacksText(recording.events, metric));
+    writeStacks(recording, path, metric);
   }
 
   exportMemoryTimeline(path: string, device?: string): void {
