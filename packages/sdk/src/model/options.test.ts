@@ -332,13 +332,30 @@ test.each(['.', 'e1', '0x1', '1e', '1e-', '-0.1', '1 2', 'Infinity', '1e999'])('
   ),
 );
 
+test('a password with a / is told to be encoded', () =>
+  refuse(
+    {},
+    { RANKTRACE_NATS_SERVERS: 'nats://a:b@h1,nats://a:geh/eim@h2:4222' },
+    'bad_option',
+    /got "nats:\/\/…@h1,nats:\/\/…@h2:4222"; its user and password must be percent-encoded, as \/ by %2F$/,
+  ));
+
 test('no error shows a secret', () => {
   const bad: [object, Environment][] = [
     [{ token: 'geheim\n' }, {}],
     [{}, { RANKTRACE_NATS_PASS: 'geheim\u0007' }],
+    [{}, { RANKTRACE_NATS_PASS: 'x://geheim\u0007' }],
     [{ nats: { servers: ['http://a:geheim@h'] } }, {}],
     [{ nats: ['nats://a:geheim@h'] }, {}],
     [{ nats: 'geheim' }, {}],
+    [{ url: 'nats://a:geheim/x@h:4222' }, {}],
+    [{ url: 'nats://a:x/geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12/geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12?geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12#geheim@h:4222' }, {}],
+    [{}, { RANKTRACE_URL: 'nats://a:ge@geheim@h:x' }],
+    [{}, { RANKTRACE_NATS_SERVERS: 'nats://h1,nats://a:x,geheim@h:4222' }],
+    [{}, { RANKTRACE_NATS_SERVERS: 'nats://a:geheim/x@h1, nats://a:geheim,x@h2' }],
   ];
   for (const [options, environment] of bad) {
     expect(() => resolveOptions(options as ProfileOptions, environment, now)).toThrow(SdkError);

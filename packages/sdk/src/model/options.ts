@@ -236,7 +236,10 @@ const urlOf = (schemes: readonly string[]) =>
   z
     .string()
     .max(2048)
-    .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol) && new URL(text).hostname !== '');
+    .refine((text) => URL.canParse(text) && isUrlOf(schemes, new URL(text)));
+/** A NATS URL ends with its port: an @ behind that belongs to a password that is not encoded. */
+const isUrlOf = (schemes: readonly string[], { protocol, hostname, pathname, search, hash }: URL): boolean =>
+  schemes.includes(protocol) && hostname !== '' && !(natsSchemes.includes(protocol) && `${pathname}${search}${hash}`.includes('@'));
 
 /** Every option but the nested ones, by its name in `ProfileOptions`; nested ones by their path. */
 const rules = {
@@ -499,14 +502,21 @@ function check(rule: Rule, { value, source }: Choice): unknown {
   const parsed = rule.schema.safeParse(value);
   if (parsed.success) return parsed.data;
   // A URL may carry a password, too.
-  const shown = rule.secret || rule === rules.url || rule === rules['nats.servers'] ? hidden(value) : shownValue(value);
+  const isUrl = rule === rules.url || rule === rules['nats.servers'];
+  const shown = rule.secret === true ? lengthOf(value) : isUrl ? hidden(value) : shownValue(value);
   throw new SdkError('bad_option', `Bad ${source}: it must be ${rule.wanted}, got ${shown}`);
 }
 
+const lengthOf = (value: unknown): string => (typeof value === 'string' ? `text of ${value.length} characters` : `a ${typeof value}`);
+
+/** Hides all before the last @ of a URL: a password may hold anything, also characters that would have to be encoded there. */
 function hidden(value: unknown): string {
   const text = Array.isArray(value) ? value.join(',') : value;
-  if (typeof text !== 'string') return `a ${typeof value}`;
-  return text.includes('://') ? JSON.stringify(text.replaceAll(/\/\/[^/@,]*@/g, '//…@')) : `text of ${text.length} characters`;
+  if (typeof text !== 'string' || !text.includes('://')) return lengthOf(text);
+  const urls = text.split(/,(?=\s*[a-z]+:\/\/)/i);
+  const shown = JSON.stringify(urls.map((url) => url.replace(/\/\/.*@/s, '//…@')).join(','));
+  // Nothing that is shown tells what is wrong then.
+  return urls.some((url) => /\/\/.*[/?#,].*@/s.test(url)) ? `${shown}; its user and password must be percent-encoded, as / by %2F` : shown;
 }
 
 /** A value where a group of options was wanted: text may be a URL with a password. */
