@@ -313,6 +313,32 @@ describe('recordFunction', () => {
     ]);
   });
 
+  test('decorates accessors as methods', async () => {
+    const prof = start();
+    class Model {
+      #rate = 1;
+      get rate(): number {
+        return this.#rate;
+      }
+      set rate(rate: number) {
+        this.#rate = rate;
+      }
+      get size(): number {
+        return 7 * this.#rate;
+      }
+    }
+    for (const name of ['rate', 'size']) {
+      const descriptor = Object.getOwnPropertyDescriptor(Model.prototype, name) as PropertyDescriptor;
+      Object.defineProperty(Model.prototype, name, recordFunction(name)(Model.prototype, name, descriptor));
+    }
+    const model = new Model();
+    model.rate = 6;
+    expect(model.size).toBe(42);
+    expect(model.rate).toBe(6);
+    await prof.stop();
+    expect([...prof.events()].map((event) => event.name)).toEqual(['rate', 'size', 'rate']);
+  });
+
   test('a scope that outlives its turn is async from there on, and others do not lie inside of it', async () => {
     const prof = start();
     const wait = async (name: string, ms: number): Promise<void> => {
