@@ -93,12 +93,16 @@ export class Recording {
   readonly #dropped: Dropped;
   #events: FunctionEvents | undefined;
 
-  /** `cycles`: in order of time, at least one. `forgotten`: how many went before them, for lack of room. */
-  constructor(cycles: readonly HeldResults[], about: RecordingAbout, forgotten = 0) {
+  /** `cycles`: in order of time, at least one. `forgotten`: how many went before them, for lack of room. `missed`: how many the shipper did not hand over. */
+  constructor(cycles: readonly HeldResults[], about: RecordingAbout, { forgotten = 0, missed = 0 } = {}) {
     this.#cycles = cycles;
     this.about = about;
     this.#dropped = cycles.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
     if (this.lossText !== undefined) about.warn(`results are not complete: ${this.lossText}`);
+    if (missed > 0)
+      about.warn(
+        `results are not complete: ${missed === 1 ? 'one cycle is' : `${missed} cycles are`} missing: the shipper's thread, which had them, did not answer in time`,
+      );
     if (forgotten > 0 || !cycles.every((cycle) => cycle.complete)) {
       const which = forgotten === 0 ? '' : `, all of the first ${forgotten === 1 ? 'cycle' : `${forgotten} cycles`}`;
       about.warn(
