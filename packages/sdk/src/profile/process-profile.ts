@@ -198,7 +198,8 @@ export class ProcessProfile implements Profile {
   }
 
   addMetadataJson(key: string, json: string): void {
-    if (this.#metadata.setJson(key, json)) this.#recorder?.addMetadata(key, json);
+    const text = this.#metadata.setJson(key, json);
+    if (text !== undefined) this.#recorder?.addMetadata(key, text);
     else warn(`metadata "${typeof key === 'string' ? key : typeof key}" is left out: it must be JSON`);
   }
 
