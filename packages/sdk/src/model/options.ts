@@ -82,7 +82,7 @@ export interface ProfileOptions {
   readonly withModules?: boolean | undefined;
   /** Results of all cycles of the schedule instead of the last one's. */
   readonly accEvents?: boolean | undefined;
-  /** Writes each cycle's trace into this directory, as `onTraceReady: tensorboardTraceHandler(directory)` does. */
+  /** Writes each cycle's trace into this directory, as `onTraceReady: tensorboardTraceHandler(directory)` does, before `onTraceReady` is called. */
   readonly tensorboardDirectory?: string | undefined;
   /** Seconds after which post-processing stops, with the results so far. */
   readonly postProcessingTimeoutS?: number | undefined;

@@ -43,7 +43,7 @@ import { type EndingParts, stop, stopBlocking, stopForGood } from './profile-end
 import { ProfilerCycle } from './profiler-cycle.ts';
 import { RankMetadata } from './rank-metadata.ts';
 import { type Recording, type RecordingAbout, recordingAbout } from './recording.ts';
-import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
+import { beforeOwn, tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
 /** Parts that exist while a profile records. */
@@ -389,7 +389,7 @@ export class ProcessProfile implements Profile {
   }
 
   /** The schedule, and the program's call at the end of each of its cycles. Throws SdkError `bad_option`. */
-  #plan({ schedule: args, tensorboardDirectory }: ResolvedOptions): Plan {
+  #plan({ schedule: args, tensorboardDirectory: directory }: ResolvedOptions): Plan {
     const { schedule: given, onTraceReady } = this.#options;
     checkCallback('onTraceReady', onTraceReady);
     checkCallback('customTraceIdCallback', this.#traceIdCallback);
@@ -398,7 +398,7 @@ export class ProcessProfile implements Profile {
       throw new SdkError('bad_option', `Bad option tf: it must be TensorFlow.js, as import * as tf gives it, got ${shownValue(tf)}`);
     return {
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
-      ready: onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory)),
+      ready: directory === undefined ? onTraceReady : beforeOwn(tensorboardTraceHandler(directory), onTraceReady, warn),
     };
   }
 
