@@ -109,6 +109,18 @@ test('a rank that can record nothing but its steps says so', () => {
   expect(notices(['cuda'])).toEqual(supportedActivities().has('cuda') ? [] : [line]);
 });
 
+test('activities without the ops that other options are about are noticed', () => {
+  const notices = (options: ProfileOptions) => resolveOptions(options, {}, now).notices;
+  const memory = 'option activities asks for cpu_instant_event, memory of ops, which is recorded with option profileMemory only';
+  expect(notices({ activities: { cpu: ['cpu_op', 'cpu_instant_event'] }, profileMemory: true })).toEqual([]);
+  expect(notices({ activities: { cpu: ['cpu_op', 'cpu_instant_event'] } })).toEqual([memory]);
+  expect(notices({ activities: { cpu: ['cpu_instant_event'] } })).toEqual([memory]);
+  expect(notices({ activities: { cpu: ['user_annotation'] }, withStack: 'walk', withFlops: true })).toEqual([
+    'option activities leaves out ops (cpu_op), so there is no effect of withStack, withFlops',
+  ]);
+  expect(notices({ profileMemory: true, withStack: true })).toEqual([]);
+});
+
 test('a NATS URL gives its credentials away and is clean afterwards', () => {
   check(
     { url: 'nats://ann:p%40ss@head:4222' },

@@ -10,6 +10,7 @@ import { resolve } from 'node:path';
 import { type PhaseRole, phaseRoles, limits as protocolLimits } from '@ranktrace/protocol';
 import { z } from 'zod';
 import { type Activities, activityNames, detailOf } from './activities.ts';
+import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts';
 import { limits } from './limits.ts';
@@ -425,6 +426,13 @@ export function resolveOptions(
   const wanted = detailOf(read<Activities | undefined>('activities', undefined), flags, choose('activities')?.source ?? '');
   if (wanted.detail === 0 && !supportedActivities().has(ProfilerActivity.CUDA))
     notices.push(`${choose('activities')?.source} leaves out cpu, and this host shows no NVIDIA GPU: only steps are recorded`);
+  const aboutOps = Object.entries(flags).flatMap(([name, value]) => (value === false ? [] : [name]));
+  if ((wanted.detail & detail.ops) === 0 && aboutOps.length > 0)
+    notices.push(`${choose('activities')?.source} leaves out ops (cpu_op), so there is no effect of ${aboutOps.join(', ')}`);
+  else if ((wanted.detail & detail.memory) !== 0 && !flags.profileMemory)
+    notices.push(
+      `${choose('activities')?.source} asks for cpu_instant_event, memory of ops, which is recorded with option profileMemory only`,
+    );
 
   return {
     ...{ run, isRunNamed: named !== undefined, rank, worldSize, localRank },
