@@ -71,6 +71,15 @@ test.each<[string, ProfileOptions, Environment, [number, number, number]]>([
   ['torchrun', {}, { RANK: '3', WORLD_SIZE: '8', LOCAL_RANK: '1', SLURM_PROCID: '0', SLURM_NTASKS: '1' }, [3, 8, 1]],
   ['Slurm', {}, { SLURM_PROCID: '5', SLURM_NTASKS: '6', SLURM_LOCALID: '2' }, [5, 6, 2]],
   ['Open MPI', {}, { OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_LOCAL_RANK: '1' }, [1, 2, 1]],
+  [
+    "Open MPI in Slurm's batch script",
+    {},
+    {
+      ...{ OMPI_COMM_WORLD_RANK: '5', OMPI_COMM_WORLD_SIZE: '8', OMPI_COMM_WORLD_LOCAL_RANK: '1' },
+      ...{ SLURM_JOB_ID: '42', SLURM_PROCID: '0', SLURM_NTASKS: '8', SLURM_LOCALID: '0' },
+    },
+    [5, 8, 1],
+  ],
   ['own variables before the launcher', {}, { RANKTRACE_RANK: '2', RANKTRACE_WORLD_SIZE: '4', RANK: '0', WORLD_SIZE: '1' }, [2, 4, 0]],
   ['options before all', { rank: 7, worldSize: 9 }, { RANKTRACE_RANK: '2', RANK: '0', WORLD_SIZE: '1' }, [7, 9, 0]],
   ['an empty variable is not set', {}, { RANK: '', SLURM_PROCID: '1', SLURM_NTASKS: '2' }, [1, 2, 0]],

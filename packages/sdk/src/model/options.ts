@@ -348,8 +348,9 @@ export const optionVariables: Readonly<Record<OptionName, string>> = Object.from
 /** Launchers, the most specific first: the variables come from one launcher, never mixed. */
 const launchers = [
   { rank: 'RANK', worldSize: 'WORLD_SIZE', localRank: 'LOCAL_RANK' },
-  { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
+  // In a batch script of Slurm, which is its task 0, and on further hosts, where Slurm starts one daemon of Open MPI each, all ranks inherit Slurm's.
   { rank: 'OMPI_COMM_WORLD_RANK', worldSize: 'OMPI_COMM_WORLD_SIZE', localRank: 'OMPI_COMM_WORLD_LOCAL_RANK' },
+  { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
 ] as const;
 
 /** Variables with a job name that all ranks of a job share. */
