@@ -143,6 +143,20 @@ function shipAll(shipper: Shipper, from: number, to: number, size = 0): string[]
   });
 }
 
+test.each([
+  ['', '/v1/ingest'],
+  ['/', '/v1/ingest'],
+  ['/v1/ingest', '/v1/ingest'],
+  ['/v1/ingest/', '/v1/ingest'],
+  ['/behind/proxy/?key=1#part', '/behind/proxy/v1/ingest?key=1'],
+])('a url that ends with "%s" leads to %s', async (end, path) => {
+  await using peer = await new Peer().listen();
+  const shipper = openTo(peer, { url: `ws://127.0.0.1:${peer.port}${end}` });
+  shipAll(shipper, 0, 1);
+  expect(await shipper.drained(patience)).toBe(true);
+  expect(peer.requests.map(({ url }) => url)).toEqual([path]);
+});
+
 test('batches arrive in order, are acknowledged, and leave no file', async () => {
   await using peer = await new Peer().listen();
   const shipper = openTo(peer, { token: 'secret' });

@@ -26,7 +26,8 @@ export class WebSocketTransport implements Transport {
   constructor(url: string, token: string | undefined, random: () => number) {
     const whole = new URL(url);
     whole.hash = ''; // The client throws on a fragment.
-    if (!whole.pathname.endsWith(ingestPath)) whole.pathname = whole.pathname.replace(/\/$/, '') + ingestPath;
+    const path = whole.pathname.replace(/\/+$/, '');
+    whole.pathname = path.endsWith(ingestPath) ? path : path + ingestPath;
     this.#url = whole.href;
     this.#token = token;
     this.#random = random;
