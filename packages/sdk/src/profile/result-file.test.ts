@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -66,12 +66,30 @@ test('a file that cannot be written, or only in part, is one error', () => {
   expect(refused(() => writeResult(7 as never, '{}'))).toBe('bad_option');
 });
 
-test('an error of what makes the content is passed on', () => {
-  const path = join(directory, 'failed.json');
-  const make = () =>
-    writeResultBy(path, () => {
-      throw new RangeError('too late');
+test('a new file is there once it is whole, and nothing of one that is not', () => {
+  const folder = join(directory, 'new');
+  mkdirSync(folder);
+  const path = join(folder, 'a.pt.trace.json');
+  const make = (fails: boolean) =>
+    writeResultBy(path, (write) => {
+      write(piece(3 * mib, 1));
+      expect(existsSync(path)).toBe(false);
+      if (fails) throw new RangeError('too late');
+      write(piece(10, 2));
     });
-  expect(make).toThrow(new RangeError('too late'));
-  expect(() => readFileSync(path)).toThrow(/ENOENT/);
+  expect(() => make(true)).toThrow(new RangeError('too late'));
+  expect(readdirSync(folder)).toEqual([]);
+  make(false);
+  expect(readdirSync(folder)).toEqual(['a.pt.trace.json']);
+  expect(statSync(path).size).toBe(3 * mib + 10);
+});
+
+test('a file that is there is written in its place, also through a link', () => {
+  const [path, link] = [join(directory, 'there.json'), join(directory, 'link.json')];
+  writeFileSync(path, 'old');
+  symlinkSync(path, link);
+  const { ino } = statSync(path);
+  writeResult(link, 'new');
+  expect(readFileSync(path, 'utf8')).toBe('new');
+  expect(statSync(path).ino).toBe(ino);
 });

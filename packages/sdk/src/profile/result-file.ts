@@ -5,8 +5,10 @@
 //                                    └──► .gz:  | header | deflated block | … | deflated block | end | CRC-32 | bytes |
 //
 // A block is deflated by itself and ends with a whole byte, so that all blocks are one deflate stream (RFC 1951), and the file one gzip member.
+//
+// A new file has another name until it is whole: TensorBoard, or `ranktrace watch`, may look into the folder while it is written.
 
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, lstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { SdkError } from '../model/errors.ts';
 
@@ -45,6 +47,8 @@ class ResultFile {
   readonly #isCompressed: boolean;
   /** Opened with the first block: until then, nothing that is there is replaced. */
   #file: number | undefined;
+  /** The name of a new file until it is whole. */
+  #draft: string | undefined;
   readonly #block = Buffer.allocUnsafe(blockBytes);
   #filled = 0;
   #checksum = 0;
@@ -74,14 +78,24 @@ class ResultFile {
       this.#put(deflateEnd);
       this.#put(trailer);
     }
-    // A network disk may report only now that it is full.
-    this.#attempt(() => this.close());
+    this.#attempt(() => {
+      const file = this.#file;
+      this.#file = undefined;
+      // A network disk may report only now that it is full.
+      if (file !== undefined) closeSync(file);
+      if (this.#draft !== undefined) renameSync(this.#draft, this.#path);
+      this.#draft = undefined;
+    });
   }
 
+  /** Leaves nothing open and no draft behind, where it did not end. */
   close(): void {
-    const file = this.#file;
-    this.#file = undefined;
-    if (file !== undefined) closeSync(file);
+    try {
+      if (this.#file !== undefined) closeSync(this.#file);
+      if (this.#draft !== undefined) rmSync(this.#draft, { force: true });
+    } catch {
+      // The error that it did not end by says more.
+    }
   }
 
   #writeBlock(): void {
@@ -99,9 +113,18 @@ class ResultFile {
 
   #put(bytes: Uint8Array): void {
     this.#attempt(() => {
-      this.#file ??= openSync(this.#path, 'w');
+      this.#file ??= this.#open();
       for (let from = 0; from < bytes.length; ) from += writeSync(this.#file, bytes, from);
     });
+  }
+
+  /** A file, link, device or pipe that is there is written straight: it may be all that this user may write there. */
+  #open(): number {
+    const isNew = lstatSync(this.#path, { throwIfNoEntry: false }) === undefined;
+    const path = isNew ? `${this.#path}.partial` : this.#path;
+    const file = openSync(path, 'w');
+    if (isNew) this.#draft = path;
+    return file;
   }
 
   #attempt(work: () => void): void {
