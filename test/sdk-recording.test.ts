@@ -532,6 +532,32 @@ test('a thread that outlived one session records in the next, however late it be
   expect(names(readBatches())).toContain('late');
 });
 
+test.each([
+  [
+    'an engine of TensorFlow.js that takes no hooks',
+    'globalThis._tfengine = Object.freeze({ runKernelFunc() {} });',
+    /ops of TensorFlow\.js are not recorded/,
+    1,
+  ],
+  [
+    'no memory for its ring',
+    "globalThis.SharedArrayBuffer = class { constructor() { throw new RangeError('none left'); } };",
+    /none left/,
+    0,
+  ],
+])('a thread with %s goes on', async (_what, code, reason, recorded) => {
+  const { stdout, stderr } = await run(`
+    const prof = profile().start();
+    const worker = thread(${JSON.stringify(`${code} parentPort.postMessage(recordFunction('short', () => 'its result'));`)});
+    worker.once('message', (result) => say(result));
+    await new Promise((resolve) => worker.once('exit', resolve));
+    await prof.stop();
+  `);
+  expect(stdout).toBe('its result\n');
+  expect(stderr).toMatch(reason);
+  expect(names(readBatches()).filter((name) => name === 'short')).toHaveLength(recorded);
+});
+
 test('threads that are terminated are forgotten', async () => {
   const { code } = await run(`
     const prof = profile().start();

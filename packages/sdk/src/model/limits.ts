@@ -24,7 +24,7 @@ export const limits = {
   reconnectDelayMsMax: 2000,
   /** An attempt to connect fails after this time; the next one follows. */
   connectTimeoutMs: 5000,
-  /** A WebSocket that answered nothing for this long, clock pings included, is given up. */
+  /** A WebSocket that answered nothing for this long, pings included, is given up. */
   silenceMsMax: 15_000,
   /**
    * Batches that JetStream acknowledged stay in the spool this much longer, and are sent again when the connection breaks meanwhile: it answers

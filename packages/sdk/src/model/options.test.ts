@@ -71,6 +71,15 @@ test.each<[string, ProfileOptions, Environment, [number, number, number]]>([
   ['torchrun', {}, { RANK: '3', WORLD_SIZE: '8', LOCAL_RANK: '1', SLURM_PROCID: '0', SLURM_NTASKS: '1' }, [3, 8, 1]],
   ['Slurm', {}, { SLURM_PROCID: '5', SLURM_NTASKS: '6', SLURM_LOCALID: '2' }, [5, 6, 2]],
   ['Open MPI', {}, { OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_LOCAL_RANK: '1' }, [1, 2, 1]],
+  [
+    "Open MPI in Slurm's batch script",
+    {},
+    {
+      ...{ OMPI_COMM_WORLD_RANK: '5', OMPI_COMM_WORLD_SIZE: '8', OMPI_COMM_WORLD_LOCAL_RANK: '1' },
+      ...{ SLURM_JOB_ID: '42', SLURM_PROCID: '0', SLURM_NTASKS: '8', SLURM_LOCALID: '0' },
+    },
+    [5, 8, 1],
+  ],
   ['own variables before the launcher', {}, { RANKTRACE_RANK: '2', RANKTRACE_WORLD_SIZE: '4', RANK: '0', WORLD_SIZE: '1' }, [2, 4, 0]],
   ['options before all', { rank: 7, worldSize: 9 }, { RANKTRACE_RANK: '2', RANK: '0', WORLD_SIZE: '1' }, [7, 9, 0]],
   ['an empty variable is not set', {}, { RANK: '', SLURM_PROCID: '1', SLURM_NTASKS: '2' }, [1, 2, 0]],
@@ -107,6 +116,18 @@ test('a rank that can record nothing but its steps says so', () => {
   expect(notices(['cpu', 'cuda'])).toEqual([]);
   const line = 'option activities leaves out cpu, and this host shows no NVIDIA GPU: only steps are recorded';
   expect(notices(['cuda'])).toEqual(supportedActivities().has('cuda') ? [] : [line]);
+});
+
+test('activities without the ops that other options are about are noticed', () => {
+  const notices = (options: ProfileOptions) => resolveOptions(options, {}, now).notices;
+  const memory = 'option activities asks for cpu_instant_event, memory of ops, which is recorded with option profileMemory only';
+  expect(notices({ activities: { cpu: ['cpu_op', 'cpu_instant_event'] }, profileMemory: true })).toEqual([]);
+  expect(notices({ activities: { cpu: ['cpu_op', 'cpu_instant_event'] } })).toEqual([memory]);
+  expect(notices({ activities: { cpu: ['cpu_instant_event'] } })).toEqual([memory]);
+  expect(notices({ activities: { cpu: ['user_annotation'] }, withStack: 'walk', withFlops: true })).toEqual([
+    'option activities leaves out ops (cpu_op), so there is no effect of withStack, withFlops',
+  ]);
+  expect(notices({ profileMemory: true, withStack: true })).toEqual([]);
 });
 
 test('a NATS URL gives its credentials away and is clean afterwards', () => {
@@ -332,13 +353,30 @@ test.each(['.', 'e1', '0x1', '1e', '1e-', '-0.1', '1 2', 'Infinity', '1e999'])('
   ),
 );
 
+test('a password with a / is told to be encoded', () =>
+  refuse(
+    {},
+    { RANKTRACE_NATS_SERVERS: 'nats://a:b@h1,nats://a:geh/eim@h2:4222' },
+    'bad_option',
+    /got "nats:\/\/…@h1,nats:\/\/…@h2:4222"; its user and password must be percent-encoded, as \/ by %2F$/,
+  ));
+
 test('no error shows a secret', () => {
   const bad: [object, Environment][] = [
     [{ token: 'geheim\n' }, {}],
     [{}, { RANKTRACE_NATS_PASS: 'geheim\u0007' }],
+    [{}, { RANKTRACE_NATS_PASS: 'x://geheim\u0007' }],
     [{ nats: { servers: ['http://a:geheim@h'] } }, {}],
     [{ nats: ['nats://a:geheim@h'] }, {}],
     [{ nats: 'geheim' }, {}],
+    [{ url: 'nats://a:geheim/x@h:4222' }, {}],
+    [{ url: 'nats://a:x/geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12/geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12?geheim@h:4222' }, {}],
+    [{ url: 'nats://a:12#geheim@h:4222' }, {}],
+    [{}, { RANKTRACE_URL: 'nats://a:ge@geheim@h:x' }],
+    [{}, { RANKTRACE_NATS_SERVERS: 'nats://h1,nats://a:x,geheim@h:4222' }],
+    [{}, { RANKTRACE_NATS_SERVERS: 'nats://a:geheim/x@h1, nats://a:geheim,x@h2' }],
   ];
   for (const [options, environment] of bad) {
     expect(() => resolveOptions(options as ProfileOptions, environment, now)).toThrow(SdkError);

@@ -10,6 +10,7 @@ import { resolve } from 'node:path';
 import { type PhaseRole, phaseRoles, limits as protocolLimits } from '@ranktrace/protocol';
 import { z } from 'zod';
 import { type Activities, activityNames, detailOf } from './activities.ts';
+import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts';
 import { limits } from './limits.ts';
@@ -82,7 +83,7 @@ export interface ProfileOptions {
   readonly withModules?: boolean | undefined;
   /** Results of all cycles of the schedule instead of the last one's. */
   readonly accEvents?: boolean | undefined;
-  /** Writes each cycle's trace into this directory, as `onTraceReady: tensorboardTraceHandler(directory)` does. */
+  /** Writes each cycle's trace into this directory, as `onTraceReady: tensorboardTraceHandler(directory)` does, before `onTraceReady` is called. */
   readonly tensorboardDirectory?: string | undefined;
   /** Seconds after which post-processing stops, with the results so far. */
   readonly postProcessingTimeoutS?: number | undefined;
@@ -236,7 +237,10 @@ const urlOf = (schemes: readonly string[]) =>
   z
     .string()
     .max(2048)
-    .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol) && new URL(text).hostname !== '');
+    .refine((text) => URL.canParse(text) && isUrlOf(schemes, new URL(text)));
+/** A NATS URL ends with its port: an @ behind that belongs to a password that is not encoded. */
+const isUrlOf = (schemes: readonly string[], { protocol, hostname, pathname, search, hash }: URL): boolean =>
+  schemes.includes(protocol) && hostname !== '' && !(natsSchemes.includes(protocol) && `${pathname}${search}${hash}`.includes('@'));
 
 /** Every option but the nested ones, by its name in `ProfileOptions`; nested ones by their path. */
 const rules = {
@@ -344,8 +348,9 @@ export const optionVariables: Readonly<Record<OptionName, string>> = Object.from
 /** Launchers, the most specific first: the variables come from one launcher, never mixed. */
 const launchers = [
   { rank: 'RANK', worldSize: 'WORLD_SIZE', localRank: 'LOCAL_RANK' },
-  { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
+  // In a batch script of Slurm, which is its task 0, and on further hosts, where Slurm starts one daemon of Open MPI each, all ranks inherit Slurm's.
   { rank: 'OMPI_COMM_WORLD_RANK', worldSize: 'OMPI_COMM_WORLD_SIZE', localRank: 'OMPI_COMM_WORLD_LOCAL_RANK' },
+  { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
 ] as const;
 
 /** Variables with a job name that all ranks of a job share. */
@@ -422,6 +427,13 @@ export function resolveOptions(
   const wanted = detailOf(read<Activities | undefined>('activities', undefined), flags, choose('activities')?.source ?? '');
   if (wanted.detail === 0 && !supportedActivities().has(ProfilerActivity.CUDA))
     notices.push(`${choose('activities')?.source} leaves out cpu, and this host shows no NVIDIA GPU: only steps are recorded`);
+  const aboutOps = Object.entries(flags).flatMap(([name, value]) => (value === false ? [] : [name]));
+  if ((wanted.detail & detail.ops) === 0 && aboutOps.length > 0)
+    notices.push(`${choose('activities')?.source} leaves out ops (cpu_op), so there is no effect of ${aboutOps.join(', ')}`);
+  else if ((wanted.detail & detail.memory) !== 0 && !flags.profileMemory)
+    notices.push(
+      `${choose('activities')?.source} asks for cpu_instant_event, memory of ops, which is recorded with option profileMemory only`,
+    );
 
   return {
     ...{ run, isRunNamed: named !== undefined, rank, worldSize, localRank },
@@ -499,14 +511,21 @@ function check(rule: Rule, { value, source }: Choice): unknown {
   const parsed = rule.schema.safeParse(value);
   if (parsed.success) return parsed.data;
   // A URL may carry a password, too.
-  const shown = rule.secret || rule === rules.url || rule === rules['nats.servers'] ? hidden(value) : shownValue(value);
+  const isUrl = rule === rules.url || rule === rules['nats.servers'];
+  const shown = rule.secret === true ? lengthOf(value) : isUrl ? hidden(value) : shownValue(value);
   throw new SdkError('bad_option', `Bad ${source}: it must be ${rule.wanted}, got ${shown}`);
 }
 
+const lengthOf = (value: unknown): string => (typeof value === 'string' ? `text of ${value.length} characters` : `a ${typeof value}`);
+
+/** Hides all before the last @ of a URL: a password may hold anything, also characters that would have to be encoded there. */
 function hidden(value: unknown): string {
   const text = Array.isArray(value) ? value.join(',') : value;
-  if (typeof text !== 'string') return `a ${typeof value}`;
-  return text.includes('://') ? JSON.stringify(text.replaceAll(/\/\/[^/@,]*@/g, '//…@')) : `text of ${text.length} characters`;
+  if (typeof text !== 'string' || !text.includes('://')) return lengthOf(text);
+  const urls = text.split(/,(?=\s*[a-z]+:\/\/)/i);
+  const shown = JSON.stringify(urls.map((url) => url.replace(/\/\/.*@/s, '//…@')).join(','));
+  // Nothing that is shown tells what is wrong then.
+  return urls.some((url) => /\/\/.*[/?#,].*@/s.test(url)) ? `${shown}; its user and password must be percent-encoded, as / by %2F` : shown;
 }
 
 /** A value where a group of options was wanted: text may be a URL with a password. */

@@ -6,14 +6,14 @@ import {
   collapsedStacks,
   type FunctionAverage,
   type FunctionEvent,
-  type FunctionEvents,
   functionAverages,
   functionEventList,
   sortAverages,
   tableHeader,
   totalAverage,
 } from '@ranktrace/trace/torch';
-import { type Recording, writeResult } from './recording.ts';
+import type { Recording } from './recording.ts';
+import { writeResult } from './result-file.ts';
 
 /** Grouping of rows; by name alone by default. */
 export interface KeyAveragesOptions {
@@ -114,7 +114,7 @@ export class EventList extends List<FunctionEvent> {
 
   /** As `Profile.exportStacks`. */
   exportStacks(path: string, metric: string): void {
-    writeResult(path, stacksText(this.#recording.events, metric));
+    writeStacks(this.#recording, path, metric);
   }
 
   override toString(): string {
@@ -122,7 +122,8 @@ export class EventList extends List<FunctionEvent> {
   }
 }
 
-export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
+export const writeStacks = ({ events }: Recording, path: string, metric: string): void =>
+  writeResult(path, collapsedStacks(events, metric));
 
 /** The recording decides about columns; remarks about it or about where ops ran stand above them. */
 function optionsOf({ about: { switches }, events, lossText }: Recording, options: TableOptions): AveragesTableOptions {

@@ -64,3 +64,31 @@ test('results of all cycles have a bound: the oldest cycles go first, and their 
     'results are not complete: they passed flightRecorderBytes, so the oldest were forgotten, all of the first 97 cycles; record fewer steps or raise it',
   ]);
 });
+
+test('a cycle that the shipper did not hand over is missing, and said to be', () => {
+  const kept = new KeptResults(() => {});
+  kept.start({ traceOnly: false, flightRecorderBytes: 1e6 });
+  warnings.length = 0;
+  for (const at of [0, 1, 2]) {
+    kept.begin({ accEvents: true });
+    kept.end();
+    kept.fetch(() => (at === 1 ? undefined : cycle(at)));
+  }
+  expect(kept.recording('events', about).events.length).toBe(2);
+  expect(warnings).toEqual([
+    "results are not complete: one cycle is missing: the shipper's thread, which had them, did not answer in time",
+  ]);
+});
+
+test('results of the last cycle alone miss none of those before', () => {
+  const kept = new KeptResults(() => {});
+  kept.start({ traceOnly: false, flightRecorderBytes: 1e6 });
+  warnings.length = 0;
+  for (const at of [0, 1]) {
+    kept.begin({ accEvents: false });
+    kept.end();
+    kept.fetch(() => (at === 0 ? undefined : cycle(at)));
+  }
+  expect(kept.recording('events', about).events.length).toBe(1);
+  expect(warnings).toEqual([]);
+});

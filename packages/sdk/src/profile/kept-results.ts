@@ -27,6 +27,8 @@ export class KeptResults {
   #bytes = 0;
   /** Cycles for which there was no room. */
   #forgotten = 0;
+  /** Cycles that the shipper did not hand over. */
+  #missed = 0;
   /** Why there are none. */
   #why = 'the profile has not started';
   #isKept = true;
@@ -46,6 +48,7 @@ export class KeptResults {
   /** A cycle's active steps begin. */
   begin({ accEvents }: Pick<ResolvedOptions, 'accEvents'>): void {
     this.#recording = undefined;
+    if (!accEvents) this.#missed = 0;
     if (accEvents || this.#cycles.length === 0) return;
     this.#cycles = [];
     this.#bytes = 0;
@@ -75,6 +78,7 @@ export class KeptResults {
     if (results !== undefined) this.#keep(last, results);
     else {
       this.#cycles.pop();
+      this.#missed++;
       this.#why = "the shipper's thread, which has them, did not answer in time";
     }
   }
@@ -93,7 +97,7 @@ export class KeptResults {
   recording(what: string, about: RecordingAbout | undefined): Recording {
     const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
     if (about === undefined || cycles.length === 0) throw new SdkError('no_results', `Cannot give ${what}: ${this.#why}`);
-    this.#recording ??= new Recording(cycles, about, this.#forgotten);
+    this.#recording ??= new Recording(cycles, about, { forgotten: this.#forgotten, missed: this.#missed });
     return this.#recording;
   }
 }

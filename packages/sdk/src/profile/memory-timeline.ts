@@ -2,7 +2,8 @@
 
 import { memoryTimeline, memoryTimelineJson, memoryTimelinePage, memoryTimelineRawJson } from '@ranktrace/trace/torch';
 import { SdkError } from '../model/errors.ts';
-import { checkPath, type Recording, writeResult } from './recording.ts';
+import type { Recording } from './recording.ts';
+import { checkPath, writeResult } from './result-file.ts';
 
 /** Writes the timeline of `device` (`cpu`, or any other name for the device; default: where memory was recorded). Throws SdkError. */
 export function writeMemoryTimeline(recording: Recording, path: string, device: string | undefined): void {

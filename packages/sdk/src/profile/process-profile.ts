@@ -35,15 +35,15 @@ import { findTfjs, isTfjs } from '../tfjs/find-tfjs.ts';
 import { LayerHooks } from '../tfjs/layer-hooks.ts';
 import { findSteps } from '../tfjs/step-finder.ts';
 import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
-import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { EventList, KeyAverages, type KeyAveragesOptions, writeStacks } from './event-list.ts';
 import { KeptResults } from './kept-results.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { type EndingParts, stop, stopBlocking, stopForGood } from './profile-end.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
 import { RankMetadata } from './rank-metadata.ts';
-import { type Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
-import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
+import { type Recording, type RecordingAbout, recordingAbout } from './recording.ts';
+import { beforeOwn, tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
 /** Parts that exist while a profile records. */
@@ -198,7 +198,8 @@ export class ProcessProfile implements Profile {
   }
 
   addMetadataJson(key: string, json: string): void {
-    if (this.#metadata.setJson(key, json)) this.#recorder?.addMetadata(key, json);
+    const text = this.#metadata.setJson(key, json);
+    if (text !== undefined) this.#recorder?.addMetadata(key, text);
     else warn(`metadata "${typeof key === 'string' ? key : typeof key}" is left out: it must be JSON`);
   }
 
@@ -250,7 +251,7 @@ export class ProcessProfile implements Profile {
     if (recording.about.switches.with_stack !== '1') {
       throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be on');
     }
-    writeResult(path, stacksText(recording.events, metric));
+    writeStacks(recording, path, metric);
   }
 
   exportMemoryTimeline(path: string, device?: string): void {
@@ -388,7 +389,7 @@ export class ProcessProfile implements Profile {
   }
 
   /** The schedule, and the program's call at the end of each of its cycles. Throws SdkError `bad_option`. */
-  #plan({ schedule: args, tensorboardDirectory }: ResolvedOptions): Plan {
+  #plan({ schedule: args, tensorboardDirectory: directory }: ResolvedOptions): Plan {
     const { schedule: given, onTraceReady } = this.#options;
     checkCallback('onTraceReady', onTraceReady);
     checkCallback('customTraceIdCallback', this.#traceIdCallback);
@@ -397,7 +398,7 @@ export class ProcessProfile implements Profile {
       throw new SdkError('bad_option', `Bad option tf: it must be TensorFlow.js, as import * as tf gives it, got ${shownValue(tf)}`);
     return {
       schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
-      ready: onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory)),
+      ready: directory === undefined ? onTraceReady : beforeOwn(tensorboardTraceHandler(directory), onTraceReady, warn),
     };
   }
 

@@ -1,6 +1,6 @@
 // torch's API on a real profile: a real shipper thread, real files; the schedule decides what they contain.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -313,6 +313,32 @@ describe('recordFunction', () => {
     ]);
   });
 
+  test('decorates accessors as methods', async () => {
+    const prof = start();
+    class Model {
+      #rate = 1;
+      get rate(): number {
+        return this.#rate;
+      }
+      set rate(rate: number) {
+        this.#rate = rate;
+      }
+      get size(): number {
+        return 7 * this.#rate;
+      }
+    }
+    for (const name of ['rate', 'size']) {
+      const descriptor = Object.getOwnPropertyDescriptor(Model.prototype, name) as PropertyDescriptor;
+      Object.defineProperty(Model.prototype, name, recordFunction(name)(Model.prototype, name, descriptor));
+    }
+    const model = new Model();
+    model.rate = 6;
+    expect(model.size).toBe(42);
+    expect(model.rate).toBe(6);
+    await prof.stop();
+    expect([...prof.events()].map((event) => event.name)).toEqual(['rate', 'size', 'rate']);
+  });
+
   test('a scope that outlives its turn is async from there on, and others do not lie inside of it', async () => {
     const prof = start();
     const wait = async (name: string, ms: number): Promise<void> => {
@@ -377,6 +403,26 @@ describe('exports', () => {
     expect(refused(() => prof.exportChromeTrace(join(directory, 'no', 'a.json')))).toMatch(/^file_unwritable: .*ENOENT/);
     await sleep(0);
     expect(warnings.some((warning) => warning.includes('"broken"'))).toBe(true);
+  });
+
+  test.each([
+    ['a directory of option tensorboardDirectory', 'tb', 2],
+    ['one that cannot be made', join('file', 'tb'), 0],
+  ])('%s leaves the program its onTraceReady', async (_what, name, files) => {
+    writeFileSync(join(directory, 'file'), '');
+    const tensorboardDirectory = join(directory, name);
+    let calls = 0;
+    const prof = start({
+      schedule: schedule({ wait: 1, warmup: 0, active: 1, repeat: 2 }),
+      tensorboardDirectory,
+      onTraceReady: () => calls++,
+    });
+    train(prof, 0, 6);
+    await prof.stop();
+    expect(calls).toBe(2);
+    expect(existsSync(tensorboardDirectory) ? readdirSync(tensorboardDirectory) : []).toHaveLength(files);
+    await sleep(0);
+    expect(warnings.some((warning) => warning.includes('no trace in tensorboardDirectory'))).toBe(files === 0);
   });
 
   test('the TensorBoard handler writes a file for each cycle', () => {

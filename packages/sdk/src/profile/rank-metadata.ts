@@ -2,32 +2,40 @@
 
 import { isValue } from '../record/arguments.ts';
 
+interface Fact {
+  /** Parsed JSON, or no object. */
+  readonly value: unknown;
+  /** As a recorder takes it. */
+  readonly text: string;
+}
+
 export class RankMetadata {
-  /** Values are parsed JSON, or no objects. */
-  readonly #facts = new Map<string, unknown>();
+  readonly #facts = new Map<string, Fact>();
 
   set(key: string, value: string): void {
-    if (typeof key === 'string' && isValue(value)) this.#facts.set(key, value);
+    if (typeof key === 'string' && isValue(value)) this.#facts.set(key, { value, text: String(value) });
   }
 
-  /** Whether `json` is the text of a value. */
-  setJson(key: string, json: string): boolean {
-    if (typeof key !== 'string' || typeof json !== 'string') return false;
+  /** The text for a recorder, of a string without its quotes; undefined if `json` is not the text of a value. */
+  setJson(key: string, json: string): string | undefined {
+    if (typeof key !== 'string' || typeof json !== 'string') return undefined;
     try {
-      this.#facts.set(key, JSON.parse(json));
-      return true;
+      const value: unknown = JSON.parse(json);
+      const text = typeof value === 'string' ? value : json;
+      this.#facts.set(key, { value, text });
+      return text;
     } catch {
-      return false;
+      return undefined;
     }
   }
 
   /** As a recorder takes them. */
   get texts(): readonly (readonly [key: string, text: string])[] {
-    return [...this.#facts].map(([key, value]) => [key, typeof value === 'object' ? JSON.stringify(value) : String(value)]);
+    return [...this.#facts].map(([key, { text }]) => [key, text]);
   }
 
   /** As files of torch.profiler have them. */
   get values(): Readonly<Record<string, unknown>> {
-    return Object.fromEntries(this.#facts);
+    return Object.fromEntries([...this.#facts].map(([key, { value }]) => [key, value]));
   }
 }

@@ -82,7 +82,12 @@ function namedFunction(name: string, options: SpanOptions | undefined): RecordFu
   const decorate = (...given: [Method, unknown?] | [object, string | symbol, PropertyDescriptor]): unknown => {
     const [target, , descriptor] = given;
     if (descriptor === undefined) return recorded(name, options, target as Method);
-    return { ...descriptor, value: recorded(name, options, descriptor.value as Method) };
+    const wrapped = { ...descriptor };
+    // A method has a value, an accessor a getter, a setter, or both.
+    for (const part of ['value', 'get', 'set'] as const) {
+      if (typeof descriptor[part] === 'function') wrapped[part] = recorded(name, options, descriptor[part] as Method);
+    }
+    return wrapped;
   };
   Object.defineProperty(decorate, Symbol.dispose, {
     get: () => {

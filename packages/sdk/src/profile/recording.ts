@@ -6,10 +6,9 @@
 //
 // Everything here blocks the calling thread; none of it runs without a call.
 
-import { writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import { gzipSync, inflateRawSync } from 'node:zlib';
+import { inflateRawSync } from 'node:zlib';
 import {
   type Batch,
   type BatchHeader,
@@ -22,7 +21,7 @@ import {
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
-import { type BatchSource, type ClockSample, countBelow, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { type BatchSource, type ClockSample, countBelow, mergeRun, type TraceSink } from '@ranktrace/trace';
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { type FunctionEvents, functionEvents, KinetoTableSink, kinetoWriter, type RecordingWindow } from '@ranktrace/trace/torch';
 import type { HeldBatch, HeldResults } from '../collect/flight-recorder.ts';
@@ -31,6 +30,7 @@ import { hostClock } from '../model/host-clock.ts';
 import type { ResolvedOptions } from '../model/options.ts';
 import { readWallClock, type WallClockReading } from '../process/wall-clock.ts';
 import type { Session } from '../record/session.ts';
+import { checkPath, writeResultBy } from './result-file.ts';
 
 /** Facts about a recording beside its events. */
 export interface RecordingAbout {
@@ -93,12 +93,16 @@ export class Recording {
   readonly #dropped: Dropped;
   #events: FunctionEvents | undefined;
 
-  /** `cycles`: in order of time, at least one. `forgotten`: how many went before them, for lack of room. */
-  constructor(cycles: readonly HeldResults[], about: RecordingAbout, forgotten = 0) {
+  /** `cycles`: in order of time, at least one. `forgotten`: how many went before them, for lack of room. `missed`: how many the shipper did not hand over. */
+  constructor(cycles: readonly HeldResults[], about: RecordingAbout, { forgotten = 0, missed = 0 } = {}) {
     this.#cycles = cycles;
     this.about = about;
     this.#dropped = cycles.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
     if (this.lossText !== undefined) about.warn(`results are not complete: ${this.lossText}`);
+    if (missed > 0)
+      about.warn(
+        `results are not complete: ${missed === 1 ? 'one cycle is' : `${missed} cycles are`} missing: the shipper's thread, which had them, did not answer in time`,
+      );
     if (forgotten > 0 || !cycles.every((cycle) => cycle.complete)) {
       const which = forgotten === 0 ? '' : `, all of the first ${forgotten === 1 ? 'cycle' : `${forgotten} cycles`}`;
       about.warn(
@@ -134,13 +138,10 @@ export class Recording {
     if (format === undefined) {
       throw new SdkError('bad_option', `Cannot export the trace to "${path}": it must end in .json or .pftrace, or one of them and .gz`);
     }
-    const chunks: Uint8Array[] = [];
-    const write: WriteBytes = (chunk) => chunks.push(chunk.slice());
     const { switches: options, metadata, traceId } = this.about;
     const clock = { host: this.about.host, epoch: this.about.epochNs, samples: this.#clockSamples() };
     const kineto = { ...this.#window, steps: true, options, metadata, clock, traceId, traceName: basename(path) };
-    this.#merge(format === 'json' ? kinetoWriter(write, kineto) : perfettoWriter(write));
-    writeResult(path, Buffer.concat(chunks));
+    writeResultBy(path, (write) => this.#merge(format === 'json' ? kinetoWriter(write, kineto) : perfettoWriter(write)));
   }
 
   get #window(): RecordingWindow {
@@ -223,21 +224,4 @@ export class Recording {
     decoded.tables.wallClocks.append({ time: Number(time - epochNs), width, seconds, nanos: (unixMs - seconds * 1000) * 1e6 });
     return { header, ...decoded };
   }
-}
-
-/** Writes a file, compressed when its name ends in `.gz`. Throws SdkError `file_unwritable`, `bad_option`. */
-export function writeResult(path: string, content: Uint8Array | string): void {
-  checkPath(path);
-  try {
-    writeFileSync(path, path.endsWith('.gz') ? gzipSync(content) : content);
-  } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
-    throw new SdkError('file_unwritable', `Cannot write "${path}": ${code}; its directory must exist and allow it`, { cause });
-  }
-}
-
-/** JavaScript callers may pass anything. Throws SdkError `bad_option`. */
-export function checkPath(path: unknown): void {
-  if (typeof path !== 'string')
-    throw new SdkError('bad_option', `Cannot write a file named by a value of type ${typeof path}: it must be text`);
 }

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { SdkError } from '../model/errors.ts';
 import { shownValue } from '../model/shown-value.ts';
+import { reasonOf } from '../process/guarded.ts';
 
 export interface TensorboardTraceOptions {
   /** Distinct for every worker; default `HOST_PID`, which the plugin shows as node and process. Not a path: it begins a file's name. */
@@ -52,6 +53,23 @@ export function tensorboardTraceHandler(dirName: string, second?: string | Tenso
   return (prof) => {
     makeDirectory(dirName);
     return prof.exportChromeTrace(join(dirName, `${workerName}.${traceTimes.next()}${suffix}`));
+  };
+}
+
+/** Calls `handler` at the end of each cycle, and after it the program's own, if any, whatever becomes of the file. */
+export function beforeOwn<P extends TraceExporter>(
+  handler: TraceHandler,
+  own: ((prof: P) => unknown) | undefined,
+  warn: (text: string) => void,
+): (prof: P) => unknown {
+  if (own === undefined) return handler;
+  return (prof) => {
+    try {
+      handler(prof);
+    } catch (error) {
+      warn(`no trace in tensorboardDirectory: ${reasonOf(error)}`);
+    }
+    return own(prof);
   };
 }
 

@@ -13,7 +13,7 @@ import { calibrateZero, originOf } from '../process/thread-clock.ts';
 import { Recorder, type SpanContext } from '../record/recorder.ts';
 import { createRing, RingWriter } from '../record/ring.ts';
 import { type AttachedThread, type ChannelMessage, channelName, detailWord, hasEnded, type Session } from '../record/session.ts';
-import { TfjsHooks } from '../tfjs/attach-tfjs.ts';
+import { hookTfjs, type TfjsHooks } from '../tfjs/attach-tfjs.ts';
 
 let active: Recorder | undefined;
 let listening = false;
@@ -61,7 +61,7 @@ function listen(): void {
       active = made.recorder;
       attached = made.thread;
       hooks?.remove();
-      hooks = session.hooks === undefined ? undefined : new TfjsHooks(made.recorder, session.hooks);
+      hooks = session.hooks === undefined ? undefined : hookTfjs(warn, made.recorder, session.hooks);
       if (hooks !== undefined && session.hooks?.withStack !== false) made.recorder.stacks = hooks.stacks;
     }
     // Again, too: the shipper that sends `open` may have missed the first one.
@@ -84,9 +84,13 @@ function listen(): void {
   );
   // The session that the thread inherited may have ended since, and another begun: ask in any case.
   const session = getEnvironmentData(channelName) as Session | undefined;
-  if (session !== undefined && !hasEnded(session)) open(session);
+  // A thread that finds no memory for its ring goes on without.
+  const openNow = guarded('recording this thread', open);
+  if (session !== undefined && !hasEnded(session)) openNow(session);
   post({ type: 'ask' });
 }
+
+const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
 
 /** Linux gives the calling thread's id here; elsewhere Node's own number must do. */
 function systemThreadId(): number {

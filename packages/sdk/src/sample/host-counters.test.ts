@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
@@ -65,6 +65,44 @@ test('shows that threads want a CPU and have none', async () => {
     expect(waitTime).toBeGreaterThan(100);
   } finally {
     await Promise.all(busy.map((worker) => worker.terminate()));
+  }
+});
+
+/** ns on a CPU of each thread of this process. */
+const onCpuByThread = () =>
+  new Map(
+    readdirSync('/proc/self/task').map((thread) => [
+      thread,
+      Number(readFileSync(`/proc/self/task/${thread}/schedstat`, 'utf8').split(' ')[0]),
+    ]),
+  );
+
+test('a thread that ends takes no time from the others', async () => {
+  if (!existsSync('/proc/self/schedstat')) return;
+  const computes = `
+    const { readFileSync } = require('node:fs');
+    while (Number(readFileSync('${schedule}', 'utf8').split(' ')[0]) < 1e9);
+    require('node:worker_threads').parentPort.postMessage('done');
+    setInterval(() => {}, 1e6);`;
+  const ends = new Worker(computes, { eval: true });
+  await new Promise((resolve) => ends.once('message', resolve));
+  const busy = Array.from({ length: 2 * availableParallelism() }, () => new Worker('for (;;);', { eval: true }));
+  try {
+    await Promise.all(busy.map((worker) => new Promise((resolve) => worker.once('online', resolve))));
+    let nowMs = 0;
+    const counters = new HostCounters(() => nowMs);
+    counters.sample();
+    await ends.terminate();
+    const before = onCpuByThread();
+    burnCpu(200);
+    const after = onCpuByThread();
+    nowMs = 1000;
+    const { 'cpu wait': wait = 0, 'cpu wait time': waitTime = 0 } = named(counters);
+    const onCpu = [...after].reduce((sum, [thread, ns]) => sum + ns - (before.get(thread) ?? 0), 0);
+    // Together they state for how long threads had a CPU, in ns.
+    expect(((waitTime * 1e7) / wait) * (100 - wait)).toBeGreaterThan(0.999 * onCpu);
+  } finally {
+    await Promise.all([ends, ...busy].map((worker) => worker.terminate()));
   }
 });
 

@@ -21,16 +21,23 @@ interface Readings {
   readonly processMs: number;
   /** CPU time of this thread, ms; undefined if the system does not report it. */
   readonly threadMs: number | undefined;
-  /** Times of all threads of this process together, ns; undefined if the system does not report it. */
-  readonly threads: ThreadTimes | undefined;
+  readonly threads: ThreadsRead;
   /** Time of all cores together and its busy part, in a unit of their own; undefined if the system does not report it. */
   readonly cores: { readonly total: number; readonly busy: number } | undefined;
 }
 
+/** Times of a thread since its begin, ns. */
 interface ThreadTimes {
   readonly onCpu: number;
   /** Ready to run, on no CPU. */
   readonly waited: number;
+}
+
+interface ThreadsRead {
+  /** By the system's number of the thread; empty if the system does not report times. */
+  readonly times: ReadonlyMap<string, ThreadTimes>;
+  /** Whether these are all threads of the process. */
+  readonly areAll: boolean;
 }
 
 /** Reads the counters, each time for the time since the last call. */
@@ -63,13 +70,10 @@ export class HostCounters {
     percent('process cpu', now.processMs - before.processMs, passedMs);
     if (now.cores && before.cores) percent('system cpu', now.cores.busy - before.cores.busy, now.cores.total - before.cores.total);
     if (now.threadMs !== undefined && before.threadMs !== undefined) percent('shipper cpu', now.threadMs - before.threadMs, passedMs);
-    if (now.threads && before.threads) {
-      const [onCpu, waited] = [now.threads.onCpu - before.threads.onCpu, now.threads.waited - before.threads.waited];
-      // If threads ended meanwhile, their earlier times are missing.
-      if (onCpu > 0) {
-        percent(cpuWaitCounter, waited, onCpu + waited);
-        percent(cpuWaitTimeCounter, waited / 1e6, passedMs);
-      }
+    const { onCpu, waited } = passed(before.threads, now.threads);
+    if (onCpu > 0) {
+      percent(cpuWaitCounter, waited, onCpu + waited);
+      percent(cpuWaitTimeCounter, waited / 1e6, passedMs);
     }
     return counters;
   }
@@ -87,15 +91,32 @@ function readThreadMs(): number | undefined {
 }
 
 /** proc(5): schedstat of a thread is ns on a CPU, ns ready without one, and how often it ran. */
-function readThreads(): ThreadTimes | undefined {
-  let [onCpu, waited] = [0, 0];
-  for (const thread of threadsOfProcess().slice(0, sampleLimits.threadsMax)) {
-    const [ran, delayed] = (read(`/proc/self/task/${thread}/schedstat`)?.split(' ', 2) ?? []).map(Number);
-    if (ran === undefined || delayed === undefined || !Number.isFinite(ran + delayed)) continue;
-    onCpu += ran;
-    waited += delayed;
+function readThreads(): ThreadsRead {
+  const threads = threadsOfProcess();
+  const times = new Map<string, ThreadTimes>();
+  for (const thread of threads.slice(0, sampleLimits.threadsMax)) {
+    const [onCpu, waited] = (read(`/proc/self/task/${thread}/schedstat`)?.split(' ', 2) ?? []).map(Number);
+    if (onCpu !== undefined && waited !== undefined && Number.isFinite(onCpu + waited)) times.set(thread, { onCpu, waited });
   }
-  return onCpu > 0 ? { onCpu, waited } : undefined;
+  // Without a free descriptor some or all are missing.
+  return { times, areAll: times.size > 0 && times.size === threads.length };
+}
+
+/**
+ * Times of all threads together between two readings. A thread that ended counts in neither: the later reading lacks all that it ever had. A new one counts
+ * from its begin, unless it may be an old one that was not read before.
+ */
+function passed(before: ThreadsRead, now: ThreadsRead): ThreadTimes {
+  let [onCpu, waited] = [0, 0];
+  for (const [thread, times] of now.times) {
+    const known = before.times.get(thread);
+    if (known === undefined && !before.areAll) continue;
+    // The system may give a new thread the number of one that ended.
+    const from = known !== undefined && known.onCpu <= times.onCpu && known.waited <= times.waited ? known : { onCpu: 0, waited: 0 };
+    onCpu += times.onCpu - from.onCpu;
+    waited += times.waited - from.waited;
+  }
+  return { onCpu, waited };
 }
 
 function threadsOfProcess(): readonly string[] {

@@ -502,6 +502,8 @@ describe('whatever the backend', () => {
   });
 
   test('buffers are distinguished by what they are to the training', () => {
+    // Test files share the engine, and a model of another one leaves its variables there.
+    tf.disposeVariables();
     const { recording, hooks } = hook();
     const w = tf.variable(tf.ones([4, 2]), true, 'w');
     const optimizer = tf.train.adam(0.1);

@@ -21,6 +21,7 @@ import {
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { freePort } from '../../../../test/setup/server-process.ts';
+import { limits } from '../model/limits.ts';
 import { type ProfileOptions, resolveOptions } from '../model/options.ts';
 import { openShipper, type Shipper } from '../ship/shipper.ts';
 import { Spool } from '../ship/spool.ts';
@@ -79,6 +80,11 @@ class Peer implements AsyncDisposable {
 
   send(message: ControlMessage): void {
     for (const socket of this.#sockets) socket.send(encodeMessage(message));
+  }
+
+  /** Reads and answers nothing more on the connections that it has. */
+  vanish(): void {
+    for (const socket of this.#sockets) socket.pause();
   }
 
   /** Disappears without a close frame; `listen` brings it back on the same port. */
@@ -142,6 +148,46 @@ function shipAll(shipper: Shipper, from: number, to: number, size = 0): string[]
     return id;
   });
 }
+
+test.each([
+  ['', '/v1/ingest'],
+  ['/', '/v1/ingest'],
+  ['/v1/ingest', '/v1/ingest'],
+  ['/v1/ingest/', '/v1/ingest'],
+  ['/behind/proxy/?key=1#part', '/behind/proxy/v1/ingest?key=1'],
+])('a url that ends with "%s" leads to %s', async (end, path) => {
+  await using peer = await new Peer().listen();
+  const shipper = openTo(peer, { url: `ws://127.0.0.1:${peer.port}${end}` });
+  shipAll(shipper, 0, 1);
+  expect(await shipper.drained(patience)).toBe(true);
+  expect(peer.requests.map(({ url }) => url)).toEqual([path]);
+});
+
+test.each([
+  ['that asks for the clock', 1000],
+  ['that does not', undefined],
+])('a peer that vanishes silently is given up by a rank %s, and sought again', async (_what, pingsEveryMs) => {
+  const bounds = limits as { silenceMsMax: number };
+  const { silenceMsMax } = bounds;
+  bounds.silenceMsMax = 1200;
+  try {
+    await using peer = await new Peer().listen();
+    const shipper = openTo(peer);
+    shipper.setPings(pingsEveryMs);
+    shipAll(shipper, 0, 1);
+    expect(await shipper.drained(patience)).toBe(true);
+    // It answers, though it has nothing to say.
+    await new Promise((resolve) => setTimeout(resolve, 2 * bounds.silenceMsMax));
+    expect(peer.requests).toHaveLength(1);
+    peer.vanish();
+    const [id] = shipAll(shipper, 1, 2);
+    await expect.poll(() => peer.requests.length, { timeout: patience }).toBeGreaterThan(1);
+    expect(await shipper.drained(patience)).toBe(true);
+    expect(peer.received).toContain(id);
+  } finally {
+    bounds.silenceMsMax = silenceMsMax;
+  }
+});
 
 test('batches arrive in order, are acknowledged, and leave no file', async () => {
   await using peer = await new Peer().listen();

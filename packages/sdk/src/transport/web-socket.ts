@@ -10,6 +10,7 @@ import { guarded } from '../process/guarded.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
 
 const ingestPath = '/v1/ingest';
+const looksPerSilence = 3;
 
 export class WebSocketTransport implements Transport {
   readonly #url: string;
@@ -18,7 +19,9 @@ export class WebSocketTransport implements Transport {
   #handlers: TransportHandlers | undefined;
   #socket: WebSocket | undefined;
   #attempt = 0;
-  #lastHeard = 0;
+  /** Looks since the peer was heard last. */
+  #unanswered = 0;
+  #looks: NodeJS.Timeout | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -26,7 +29,8 @@ export class WebSocketTransport implements Transport {
   constructor(url: string, token: string | undefined, random: () => number) {
     const whole = new URL(url);
     whole.hash = ''; // The client throws on a fragment.
-    if (!whole.pathname.endsWith(ingestPath)) whole.pathname = whole.pathname.replace(/\/$/, '') + ingestPath;
+    const path = whole.pathname.replace(/\/+$/, '');
+    whole.pathname = path.endsWith(ingestPath) ? path : path + ingestPath;
     this.#url = whole.href;
     this.#token = token;
     this.#random = random;
@@ -42,14 +46,13 @@ export class WebSocketTransport implements Transport {
   }
 
   ping(id: number): void {
-    // A peer that vanished silently (a pulled cable) keeps TCP quiet for minutes; missing pongs reveal it earlier.
-    if (performance.now() - this.#lastHeard > limits.silenceMsMax) this.#socket?.terminate();
-    else this.#socket?.send(encodeMessage({ type: 'clock_ping', id }), ignore);
+    this.#socket?.send(encodeMessage({ type: 'clock_ping', id }), ignore);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#looks);
     const socket = this.#socket;
     if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
     const gone = new Promise<void>((resolve) => {
@@ -75,11 +78,16 @@ export class WebSocketTransport implements Transport {
     let reason: string | undefined;
     const opened = guarded('connecting', () => {
       this.#attempt = 0;
-      this.#lastHeard = performance.now();
+      this.#unanswered = 0;
+      this.#looks = setInterval(look, limits.silenceMsMax / looksPerSilence).unref();
       this.#handlers?.up();
     });
+    const look = guarded('asking whether the aggregator is there', () => this.#look(socket));
+    const answered = guarded('hearing the aggregator', () => {
+      this.#unanswered = 0;
+    });
     const heard = guarded('hearing the aggregator', (data: RawData, isBinary: boolean) => {
-      this.#lastHeard = performance.now();
+      this.#unanswered = 0;
       if (!isBinary) this.#receive(String(data));
     });
     const refused = guarded('connecting', (_request: ClientRequest, response: IncomingMessage) => {
@@ -91,6 +99,7 @@ export class WebSocketTransport implements Transport {
       reason ??= describeError(error);
     });
     const closed = guarded('connecting again', (code: number, why: Buffer) => {
+      clearInterval(this.#looks);
       if (this.#closed) return;
       // First, so that it tries again whatever fails below.
       const again = guarded('connecting again', () => this.#connect());
@@ -99,9 +108,19 @@ export class WebSocketTransport implements Transport {
     });
     socket.on('open', opened);
     socket.on('message', heard);
+    socket.on('pong', answered);
     socket.on('unexpected-response', refused);
     socket.on('error', failed);
     socket.on('close', closed);
+  }
+
+  /**
+   * A peer that vanished silently (a pulled cable) keeps TCP quiet for minutes; missing answers reveal it earlier. Looks are counted, not time: where this
+   * thread was held up, answers that have come are read before the next one.
+   */
+  #look(socket: WebSocket): void {
+    if (++this.#unanswered > looksPerSilence) socket.terminate();
+    else socket.ping(undefined, undefined, ignore);
   }
 
   #receive(text: string): void {
