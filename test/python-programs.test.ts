@@ -131,6 +131,27 @@ print(any(isinstance(one, ranktrace._AfterImport) for one in sys.meta_path))
   expect(run(['train.py'])).toEqual({ status: 0, stdout, stderr: '' });
 });
 
+test('a url leads to where a service takes batches, with its path or without, also behind a proxy', () => {
+  const { run } = programOf(`import os, socket, threading, ranktrace
+server = socket.create_server(("127.0.0.1", 0))
+def answer():
+    while True:
+        peer, _ = server.accept()
+        print(peer.recv(1000).decode().split()[1], flush=True)
+        peer.close()
+threading.Thread(target=answer, daemon=True).start()
+for path in ["", "/", "/v1/ingest", "/v1/ingest/", "/job/", "/job/v1/ingest"]:
+    url = f"ws://127.0.0.1:{server.getsockname()[1]}{path}"
+    try:
+        ranktrace._WebSocket(ranktrace.profile(url=url)._options, os.pipe()[0]).connect()
+    except ranktrace._Down:
+        pass
+`);
+  const { status, stdout, stderr } = run(['train.py']);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout.trim().split('\n')).toEqual([...Array(4).fill('/v1/ingest'), ...Array(2).fill('/job/v1/ingest')]);
+});
+
 test('a TLS connection that fails says why: the certificate, its host, a file, or that there is no TLS', () => {
   const { folder, run } = programOf(`import os, socket, ssl, sys, threading, ranktrace
 def serve(address, secure):

@@ -2120,7 +2120,8 @@ class _WebSocket(_Wire):
         parts = self._options.servers[0]
         self._buffer = self._fragments = b""
         self._connect(parts, 443 if parts.scheme == "wss" else 80, parts.scheme == "wss", self._options)
-        path = parts.path if parts.path.endswith("/v1/ingest") else parts.path.rstrip("/") + "/v1/ingest"
+        path = parts.path.rstrip("/")
+        path = path if path.endswith("/v1/ingest") else path + "/v1/ingest"
         key = base64.b64encode(os.urandom(16)).decode()
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         lines = [
