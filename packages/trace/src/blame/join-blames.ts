@@ -23,14 +23,13 @@ export function joinedBlame(parts: readonly RunBlame[]): RunBlame {
     }
   }
   const findings = [...faults.values()].map((same) => joinedFinding(same, count, time)).sort((a, b) => b.costMsPerStep - a.costMsPerStep);
-  const costOf = ({ findings: of, verdict, steps }: RunBlame): number =>
-    (of.find(({ kind }) => kind === verdict)?.costMsPerStep ?? -1) * steps.count;
-  const judged = parts.reduce((most, part) => (costOf(part) >= costOf(most) ? part : most));
+  const verdicts = new Set(parts.flatMap(({ findings: of, verdict }) => of.find(({ kind }) => kind === verdict) ?? []).map(keyOf));
+  const judged = findings.find((finding) => verdicts.has(keyOf(finding)));
   const lasts = parts.map(({ steps }) => steps.last);
   const areRepeated = parts.some(({ steps }, at) => lasts.slice(0, at).some((before) => steps.first <= before));
   return {
-    verdict: judged.verdict,
-    verdictSteps: findings.find(({ kind }) => kind === judged.verdict)?.steps ?? judged.verdictSteps,
+    verdict: judged?.kind ?? last.verdict,
+    verdictSteps: judged?.steps ?? last.verdictSteps,
     findings,
     last: last.last,
     steps: {
@@ -47,20 +46,22 @@ export function joinedBlame(parts: readonly RunBlame[]): RunBlame {
  * the same steps: a fault that both have counts with the larger cost.
  */
 export function withLast(windows: RunBlame, last: RunBlame): RunBlame {
-  const share = last.steps.count / Math.max(1, windows.steps.count);
+  const count = Math.max(1, windows.steps.count, last.steps.count);
+  const share = last.steps.count / count;
   const costs = new Map(windows.findings.map((finding) => [keyOf(finding), finding.costMsPerStep]));
   const ofLast = last.findings.flatMap((finding): RunFinding[] => {
     const cost = finding.costMsPerStep * share;
     if (cost <= (costs.get(keyOf(finding)) ?? 0)) return [];
     const about = { costMsPerStep: cost, gainMsPerStep: finding.gainMsPerStep * share, shareOfStep: finding.shareOfStep * share };
-    return [{ ...finding, ...about, comparedSteps: windows.steps.count }];
+    return [{ ...finding, ...about, comparedSteps: count }];
   });
   const isOfLast = new Set(ofLast.map(keyOf));
   const findings = [...windows.findings.filter((finding) => !isOfLast.has(keyOf(finding))), ...ofLast];
   findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
   const costOf = ({ verdict }: RunBlame): number => findings.find(({ kind }) => kind === verdict)?.costMsPerStep ?? -1;
   const judged = costOf(last) > costOf(windows) ? last : windows;
-  return { ...windows, verdict: judged.verdict, verdictSteps: judged.verdictSteps, findings, last: last.last };
+  const verdictSteps = findings.find(({ kind }) => kind === judged.verdict)?.steps ?? judged.verdictSteps;
+  return { ...windows, verdict: judged.verdict, verdictSteps, findings, last: last.last };
 }
 
 /** The same for one fault in several windows. */

@@ -77,9 +77,9 @@ interface Episode {
 /** Windows without the fault allowed within one episode: noise may hide it for a while. */
 const gapWindows = 1;
 /** Most cuts of one window: a fault may begin and end within it, and so may another. */
-const cutsMax = 3;
+export const cutsMax = 3;
 /** Fewest steps after the last change that are judged on their own. */
-const lastStepsMin = 16;
+export const lastStepsMin = 16;
 /**
  * On a busy host some rank gets a CPU less often than its peers, or shares a core, for as long as the system leaves it there: for seconds. A rank
  * is slow by itself if it is for longer, ms, or in more of the steps than not.

@@ -100,6 +100,12 @@ export class DeviceSteps {
     return this.#whole.length;
   }
 
+  /** The place of such a step by its number. */
+  placeOf(number: number | undefined): number | undefined {
+    const place = this.#whole.findIndex(({ step }) => step === number);
+    return place < 0 ? undefined : place;
+  }
+
   /** By number of such a step; after the windows. */
   get lengths(): ReadonlyMap<number, DeviceLength> {
     return new Map(

@@ -414,6 +414,26 @@ describe('a long recording', () => {
     expect(Math.abs((blame?.findings[0]?.affectedSteps ?? 0) - 68)).toBeLessThanOrEqual(8);
   });
 
+  // The first window is that of steps 3 to 74; before the fault, hosts took less time for a step.
+  test.each([
+    [46, steps + 2],
+    [2, 32],
+    [100, steps + 2],
+    [30, 62],
+  ])('in which a rank is slow from step %i to %i blames it in these steps alone, and no host', (from, until) => {
+    const {
+      verdict,
+      verdictSteps,
+      findings = [],
+    } = of([{ kind: 'slow_kernels', rank: 1, amount: 1.5 * heavyFactor, inStep: (step) => step >= from && step < until }]) ?? {};
+    const [found, ...others] = findings;
+    expect([verdict, found?.kind, found?.ranks, found?.phase]).toEqual(['straggler', 'straggler', [1], 'GPU compute']);
+    const first = Math.max(3, from);
+    expect(verdictSteps).toEqual({ first, last: until - 1 });
+    expect(found?.affectedSteps).toBe(until - first);
+    expect(others.map(({ kind }) => kind)).toEqual([]);
+  });
+
   test('in which all ranks become slower is cluster-wide', () => {
     const { findings = [] } = of([0, 1, 2].flatMap((rank) => changing(rank, 1, 80, 1.25))) ?? {};
     expect(findings.map(({ kind, ranks, phase }) => [kind, ranks, phase])).toEqual([['cluster_wide', [], 'GPU compute']]);

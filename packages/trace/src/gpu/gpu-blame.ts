@@ -20,13 +20,14 @@ import {
 import { blameLimits } from '../blame/blame-limits.ts';
 import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
+import { faultEdge } from '../blame/fault-edge.ts';
 import { joinedBlame, withLast } from '../blame/join-blames.ts';
 import type { DeviceLength } from '../blame/long-on-devices.ts';
 import { transfersOnRanks } from '../blame/network.ts';
 import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
 import { Replay } from '../blame/replay.ts';
-import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
+import { cutsMax, lastStepsMin, type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
 import type { Verdict } from '../blame/verdict.ts';
 import { finish } from '../model/finish.ts';
 import { isNcclLane } from '../model/lanes.ts';
@@ -191,19 +192,20 @@ export class GpuBlameSink implements TraceSink {
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     const judged: RunBlame[] = [];
     const missing = ranks.length === 1 ? [] : this.#missing;
-    let paces: ReadonlyMap<number, number> | undefined;
-    const paced = (blame: Blame): Blame => {
+    const paced = (blame: Blame, { steps }: BlameWindow): Blame => {
       if (!hasSteps || !blame.findings.some(({ kind }) => kind === 'straggler')) return blame;
-      paces ??= new Map(
-        ranks.map(({ process, work }) => [process.rank, mean(afterFirst(work.steps).map(({ start, end }) => end - start))]),
-      );
-      return withHostPaces(blame, paces, hostLatePhase);
+      const judgedSteps = new Set(steps.map(({ step }) => step));
+      const paces = ranks.flatMap(({ process, work }) => {
+        const own = afterFirst(work.steps).filter(({ number }) => judgedSteps.has(number));
+        return own.length === 0 ? [] : [[process.rank, mean(own.map(({ start, end }) => end - start))] as const];
+      });
+      return withHostPaces(blame, new Map(paces), hostLatePhase);
     };
     const told: Told = (blame, window) =>
       runBlameOf(
         ranks.length === 1
           ? ofOneRank(blame, summary.ranks[0] as GpuRank, this.#missing.length)
-          : ofDevices(paced(blame), summary, transfersOnRanks(window)),
+          : ofDevices(paced(blame, window), summary, transfersOnRanks(window)),
       );
     for (const lap of lapsOf(ranks)) {
       const steps = new DeviceSteps(lap, this.#parts.groups);
@@ -230,33 +232,52 @@ export class GpuBlameSink implements TraceSink {
 
 /** The blame of a window in the words of devices. */
 type Told = (blame: Blame, window: BlameWindow) => RunBlame;
+
+interface Judged {
+  readonly blame: RunBlame;
+  /** The place of the first step after the clearest edge of a fault. */
+  readonly edge: number | undefined;
+}
+
 /**
- * Judges steps in windows, and the last ones together, as those of hosts are. A long recording is compared with its
- * beginning.
+ * Judges steps in windows, and the last ones together, as those of hosts are: a window is cut where a fault begins or ends. A long recording is compared
+ * with its beginning.
  */
 function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: Told): Generator<void, RunBlame> {
   const { count } = steps;
   const { blameWindowSteps: usual } = blameLimits;
   const keptFrom = Math.max(0, count - limits.gpuBlameStepsMax);
   let beginning: BlameLevels | undefined;
-  const judge = function* (from: number, until: number): Generator<void, RunBlame> {
-    const window = yield* steps.window(from, until, keptFrom);
+  const judge = function* (from: number, until: number): Generator<void, Judged> {
+    const window = yield* steps.window(from, until, Math.min(from, keptFrom));
     const now = { ...window, steps: window.steps.slice(-baselineSteps) };
     const change = beginning && blameOf(beginning, now);
     if (count >= changeStepsMin) beginning ??= levelsOf({ ...window, steps: window.steps.slice(warmUpSteps) });
     const blame = withLeader(yield* judgeWindow(window, { missing, change }), window);
     yield;
-    return told(blame, window);
+    return { blame: told(blame, window), edge: steps.placeOf(faultEdge(window, blame.step)) };
   };
-  if (count < 1.5 * usual) return yield* judge(0, count);
+  const judgeParts = function* (from: number, until: number, cuts: number): Generator<void, RunBlame[]> {
+    const { blame, edge } = yield* judge(from, until);
+    if (edge === undefined || cuts === 0) return [blame];
+    return [...(yield* judgeParts(from, edge, cuts - 1)), ...(yield* judgeParts(edge, until, cuts - 1))];
+  };
   const windows: RunBlame[] = [];
-  for (let from = 0; from < count; ) {
+  let from = 0;
+  do {
     const left = count - from;
     const until = left < 1.5 * usual ? count : from + (from === 0 ? warmUpSteps : 0) + usual;
-    windows.push(yield* judge(from, until));
+    windows.push(...(yield* judgeParts(from, until, cutsMax)));
     from = until;
+  } while (from < count);
+  if (windows.length === 1) return windows[0] as RunBlame;
+  let since = keptFrom;
+  let last = yield* judge(since, count);
+  for (let cut = 0; cut < cutsMax && last.edge !== undefined && count - last.edge >= lastStepsMin; cut++) {
+    since = last.edge;
+    last = yield* judge(since, count);
   }
-  return withLast(joinedBlame(windows), yield* judge(keptFrom, count));
+  return withLast(joinedBlame(windows), last.blame);
 }
 
 /**
