@@ -234,6 +234,25 @@ it.each([6, 8, 10, 12, 14])('so is one that is slow in %i of the first steps, wh
   expect(Math.abs((findings[0]?.affectedSteps ?? 0) - count)).toBeLessThanOrEqual(2);
 });
 
+const stages = { ranks: 4, steps: 50, stepMs: 200, tensorParallel: 2, pipeline: 2 } as const;
+
+it('says of no stage that it works longer, where a rank of the other one is slow from the third step on, and hides it', () => {
+  const [rank, phase] = [3, 'data'] as const;
+  for (const seed of someSeeds([1, 2, 3, 4])) {
+    const { verdict, findings } = blameOf({ ...stages, seed, stragglers: [{ rank, phase, ms: 34, step: 2, lastStep: 49 }] });
+    expect([seed, verdict, findings]).toEqual([seed, 'balanced', []]);
+  }
+});
+
+it('lets steps in which a stage is like the others take as long, where the others are mended', () => {
+  const options = { ...stages, ranks: 2, tensorParallel: 1, steps: 64, seed: 102 };
+  const { verdict, findings } = blameOf({ ...options, stragglers: [{ rank: 0, phase: 'data', ms: 59, step: 30, lastStep: 63 }] });
+  expect(verdict).toBe('stage_imbalance');
+  expect(findings).toMatchObject([{ ranks: [0], phase: 'data' }]);
+  const cost = (59 * 34) / 64;
+  expect(Math.abs((findings[0]?.costMsPerStep ?? 0) - cost)).toBeLessThan(0.05 * cost);
+});
+
 it('says of a short run what its steps say', () => {
   const { verdict, findings, steps } = blameOf({ steps: 24, stragglers: [{ rank: 2, phase: 'backward', ms: 8 }] });
   expect(verdict).toBe('straggler');
