@@ -234,6 +234,18 @@ it.each([6, 8, 10, 12, 14])('so is one that is slow in %i of the first steps, wh
   expect(Math.abs((findings[0]?.affectedSteps ?? 0) - count)).toBeLessThanOrEqual(2);
 });
 
+it.each([
+  ['recovers before the other', 3, [0, 53], [0, 63]],
+  ['becomes slow later than the other', 2, [0, 63], [54, 63]],
+] as const)('counts the time of two slow ranks of a host once, where one of them %s', (_, inAll, first, second) => {
+  const stragglers = [first, second].map(([step, lastStep], at) => ({ rank: 2 + at, phase: 'data' as const, ms: 40, step, lastStep }));
+  const { findings } = blameOf({ steps: 64, seed: 102, stepMs: 200, hosts: 2, stragglers });
+  // Steps are as long as if only the rank that is slow in all of them were.
+  const cost = findings.filter(({ ranks }) => ranks.includes(inAll)).reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0);
+  expect(Math.abs(cost - 38)).toBeLessThan(2);
+  expect(new Set(findings.flatMap(({ ranks }) => ranks))).toEqual(new Set([2, 3]));
+});
+
 const stages = { ranks: 4, steps: 50, stepMs: 200, tensorParallel: 2, pipeline: 2 } as const;
 
 it('says of no stage that it works longer, where a rank of the other one is slow from the third step on, and hides it', () => {
