@@ -1,6 +1,6 @@
 // Blame over runs longer than the steps held at full detail, with faults at any place.
 
-import { cpuWaitCounter, cpuWaitTimeCounter, traceTime } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter, createEventTables, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -263,6 +263,27 @@ it('lets steps in which a stage is like the others take as long, where the other
   expect(findings).toMatchObject([{ ranks: [0], phase: 'data' }]);
   const cost = (59 * 34) / 64;
   expect(Math.abs((findings[0]?.costMsPerStep ?? 0) - cost)).toBeLessThan(0.05 * cost);
+});
+
+it.each([
+  ['with a pipeline', { pipeline: 2, ranks: 8 }],
+  ['without one', { tensorParallel: 2, ranks: 6 }],
+])('a rank whose metadata was lost has the peers that the others of its groups have, in a job %s', (_, shape) => {
+  const options = { ...shape, hosts: 1, steps: 30, stepMs: 200, rpcsPerSecond: 0, seed: 3 };
+  const { sources } = simulatedCluster({ ...options, stragglers: [{ rank: 1, phase: 'forward', ms: 30 }] });
+  const without = ({ batch, ...source }: BatchSource): BatchSource => ({
+    ...source,
+    batch: (index, only) => {
+      const read = batch(index, only);
+      return read && { ...read, tables: { ...read.tables, metadata: createEventTables().metadata } };
+    },
+  });
+  const sink = new RunBlameSink();
+  for (const _ of mergeRun(
+    sources.map((source) => (source.rank === 1 ? without(source) : source)),
+    sink,
+  ));
+  expect(sink.blame.findings).toMatchObject([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
 });
 
 it('says of a short run what its steps say', () => {
