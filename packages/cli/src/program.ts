@@ -534,8 +534,9 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
 The first line is the verdict of ranktrace check on the steps, each as long as its slowest rank: exit code 1 where B is
 slower, 0 where it is not, 2 for bad input. Times of names are per step and rank, so runs of other lengths and sizes compare:
 self times of spans (what no span inside of them covers), whole times of phases; the median over steps, and the mean of
-what is in fewer than half of them. A line is slower or faster where the difference is --fail-on or more of it, and more
-than the scatter of its steps explains; else it is within the noise. With fewer than three steps the noise is not known.
+what is in fewer than half of them, or is in about half of them, or longer in these. A line is slower or faster where the
+difference is --fail-on or more of it, and more than the scatter of its steps explains; else it is within the noise. With
+fewer than three steps the noise is not known.
 Work of GPUs counts to the step that launched it, whenever it ran.
 A name that a run lacks is added or gone. Without steps the whole recording counts as one.`,
     )

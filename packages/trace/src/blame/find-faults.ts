@@ -132,12 +132,6 @@ function mend(suspects: readonly Suspect[]): NewLength {
   return (rank, step, phase, length) => suspects.reduce((mended, { factor }) => mended * factor(rank, step, phase), length);
 }
 
-/** The same factors in every step. `factors`: by rank index and phase; 1 where absent. */
-const always =
-  (factors: ReadonlyMap<number, Float64Array>): Suspect['factor'] =>
-  (rank, _step, phase) =>
-    factors.get(rank)?.[phase] ?? 1;
-
 function sometimesSuspect(window: BlameWindow, own: OwnWork, slow: SometimesSlow, isBusy: boolean): Suspect {
   const { ranks, phases, steps } = window;
   const { rank, phase, affected, more, when } = slow;
@@ -280,9 +274,22 @@ function factorsOf({ ranks }: BlameWindow, own: OwnWork, { rank, slow, phases }:
     const spread = deviation(lengths);
     const theirs = median(peers.map((peer) => deviation(own.inPhase(peer, phase))));
     const left = spread > 0 ? Math.min(1, Math.max(mended / usual, theirs / spread)) : 1;
-    factors[phase] = lengths.map((length) => (length > 0 ? Math.max(0, mended + left * (length - usual)) / length : 1));
+    const isWithout = isWithoutFault(lengths, mended);
+    factors[phase] = lengths.map((length) => {
+      return length > 0 && !isWithout(length) ? Math.max(0, mended + left * (length - usual)) / length : 1;
+    });
   }
   return factors;
+}
+
+/** Deviations by which a step without the fault lies below the others. */
+const withoutFaultMin = 3;
+
+/** Tells the steps without a fault that most of `lengths` have, by their length; `mended`: the median without it. */
+function isWithoutFault(lengths: Float64Array, mended: number): (length: number) => boolean {
+  const usual = median(lengths);
+  const apart = Math.max((usual - mended) / 2, withoutFaultMin * deviation(lengths));
+  return (length) => mended < usual && length < usual - apart;
 }
 
 function excessText({ ranks, phases }: BlameWindow, { rank, slow, phases: by, peers }: Excess): string {
@@ -301,7 +308,7 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
   const works = new Map(
     [...groups].map(([name, ranks]) => [
       name,
-      ranks.map((rank) => byPhase((phase) => mended(rank, 0, phase, median(own.inPhase(rank, phase))))),
+      ranks.map((rank) => byPhase((phase) => median(own.inPhase(rank, phase).map((length, step) => mended(rank, step, phase, length))))),
     ]),
   );
   const levels = new Map([...works].map(([name, of]) => [name, byPhase((phase) => median(of.map((work) => work[phase] as number)))]));
@@ -315,8 +322,8 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
     if (ofMost - usualWork <= Math.max(stageShareMin * usualWork, stageNoise(own, name))) continue;
     const more = level.map((length, phase) => length - (usual[phase] as number));
     const phase = more.indexOf(Math.max(...more));
-    const factors = level.map((length, at) => (length > 0 ? (usual[at] as number) / length : 1));
     const ranks = groups.get(name) ?? [];
+    const factors = new Map(ranks.map((rank) => [rank, stageFactors(own, rank, level, usual)]));
     const lone = ranks.length === 1 ? ['it has one rank: whether stage or rank is slow is unknown'] : [];
     const evidence = [`${name || 'the stage'} works ${ms(work)} per step, the other stages ${ms(usualWork)} at the median`, ...lone];
     suspects.push({
@@ -324,13 +331,22 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
       ranks,
       phase,
       excess: work - usualWork,
-      factor: always(new Map(ranks.map((rank) => [rank, factors]))),
+      factor: (rank, step, at) => factors.get(rank)?.[at]?.[step] ?? 1,
       mayBeScheduling: false,
       evidence,
     });
   }
   return suspects;
 }
+
+/** Factors of one of its ranks by phase and step. `level`, `usual`: the work of the stage and of the others, by phase. */
+const stageFactors = (own: OwnWork, rank: number, level: Float64Array, usual: Float64Array): Float64Array[] =>
+  Array.from(level, (length, phase) => {
+    const factor = length > 0 ? (usual[phase] as number) / length : 1;
+    const lengths = own.inPhase(rank, phase);
+    const isWithout = isWithoutFault(lengths, factor * median(lengths));
+    return lengths.map((one) => (isWithout(one) ? 1 : factor));
+  });
 
 /** What the difference of a stage's work to that of the others may be by chance, ns per step: the fewer the steps, the more. */
 function stageNoise(own: OwnWork, name: string): number {

@@ -176,6 +176,27 @@ it('knows from the unlike times of waits that ranks meet in them, though collect
   }
 });
 
+it.each([2, 4])('takes work for no meeting where one of %i ranks is slow before a phase and the others are, by as much, in it', (count) => {
+  const wrong: object[] = [];
+  for (let seed = 0; seed < 20; seed++) {
+    const random = new Random(seed, 'both');
+    const later = random.uniform(9, 12);
+    const noisy = (time: number): number => time * Math.exp(random.normal(0, 0.03));
+    const { basis, findings } = blameOfWork(() =>
+      Array.from({ length: count }, (_, rank) => {
+        const [load, forward] = rank === 0 ? [10, 0] : [0, later];
+        return `load ${noisy(4) + load}, forward ${noisy(5) + forward}, all_gather 1`;
+      }),
+    );
+    const costs = [0, 1].map((rank) => findings.find(({ ranks }) => ranks.join() === `${rank}`)?.costMsPerStep ?? 0);
+    // Of two ranks each costs what it adds; of four, the others' forward is the usual one, and the step is as long without the slow load.
+    const expected = count === 2 ? [10, later] : [Math.max(0, 10 - later), 0];
+    if (basis !== 'pieces' || costs.some((cost, rank) => Math.abs(cost - (expected[rank] as number)) > 0.8))
+      wrong.push({ seed, basis, costs, expected });
+  }
+  expect(wrong).toEqual([]);
+});
+
 it('judges by collectives where they explain who catches up', () => {
   const late = 'forward 5, backward 2, optimizer 12, all_gather 1';
   const { basis, findings } = blameOfWork(() => [`${work}, all_gather 1`, late]);

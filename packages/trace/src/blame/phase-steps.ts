@@ -13,7 +13,7 @@
 // Where gradients are accumulated and each batch is a step, ranks meet in some steps only, and are ever farther apart in those between.
 
 import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
-import { median } from '../model/robust.ts';
+import { mean, median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { synchronizePhase } from '../steps/phase-role.ts';
 import type { BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
@@ -93,8 +93,41 @@ export function hiddenMeetings(
       const of = processes.map(({ index }) => ranks.get(index) as RawStep);
       return apartAtSpans(of, name, hasClock) ?? apartAt(alignedStretches(ranks, processes, phases, hasClock), 2 * phase + 1, waitsIn);
     });
-    return (caughtUp(apart, least)?.time ?? 0) > hiddenShareMin * time;
+    const found = caughtUp(apart, least);
+    if (found === undefined || found.time <= hiddenShareMin * time) return false;
+    return !found.isInAll || !isOwnWork(apart.filter(({ before }) => before > least));
   });
+}
+
+/** Errors by which a rank's time in a phase must not follow its lead. */
+const followErrorsMin = 3;
+
+/**
+ * Whether work, and no waiting, brings ranks together: one that is further ahead in one step than in another takes as long, where one that waits would take as
+ * much longer. So one rank may be slow before the phase, and its peer, by about as much, in it.
+ */
+function isOwnWork(stretches: readonly Apart[]): boolean {
+  const [leads, owns]: [number[], number[]] = [[], []];
+  for (const place of new Set(stretches.map((of) => of.place))) {
+    const alike = stretches.filter((of) => of.place === place);
+    for (const rank of alike[0]?.ahead.keys() ?? []) {
+      const [ahead, own] = [alike.map((of) => of.ahead[rank] as number), alike.map((of) => of.own[rank] as number)];
+      const [usualLead, usual] = [mean(ahead), mean(own)];
+      // The last rank waits for nobody.
+      for (const [at, lead] of ahead.entries()) {
+        if (lead === 0) continue;
+        leads.push(lead - usualLead);
+        owns.push((own[at] as number) - usual);
+      }
+    }
+  }
+  const sumOf = (of: (at: number) => number): number => leads.reduce((sum, _, at) => sum + of(at), 0);
+  const spreadOfLeads = sumOf((at) => (leads[at] as number) ** 2);
+  if (spreadOfLeads === 0) return false;
+  const follows = sumOf((at) => (leads[at] as number) * (owns[at] as number)) / spreadOfLeads;
+  const rest = sumOf((at) => ((owns[at] as number) - follows * (leads[at] as number)) ** 2);
+  const error = Math.sqrt(rest / leads.length / spreadOfLeads);
+  return follows < 0.5 && follows + followErrorsMin * error < 1;
 }
 
 /**
@@ -135,7 +168,7 @@ function apartAtSpans(ranks: readonly RawStep[], phase: string, hasClock: boolea
     const of = spans.map((one) => one[at] as Span);
     const reached = ranks.map(({ start }, rank) => (of[rank] as Span).from - (hasClock ? 0 : start));
     const own = ranks.map((rank, place) => ownTime(rank, of[place] as Span));
-    return apartIn(reached, own);
+    return apartIn(reached, own, at);
   });
 }
 
@@ -252,12 +285,19 @@ function catchesUp(
 interface Apart {
   readonly before: number;
   readonly after: number;
+  /** Which of the step's spans of its phase it is. */
+  readonly place: number;
+  /** By rank: its lead on the last one, and its time in the stretch, ns. */
+  readonly ahead: readonly number[];
+  readonly own: readonly number[];
 }
 
 const spread = (times: readonly number[]): number => Math.max(...times) - Math.min(...times);
 
-function apartIn(reached: readonly number[], own: readonly number[]): Apart {
-  return { before: spread(reached), after: spread(reached.map((time, rank) => time + (own[rank] as number))) };
+function apartIn(reached: readonly number[], own: readonly number[], place = 0): Apart {
+  const last = Math.max(...reached);
+  const after = spread(reached.map((time, rank) => time + (own[rank] as number)));
+  return { before: spread(reached), after, place, ahead: reached.map((time) => last - time), own };
 }
 
 function apartAt(ranks: readonly Stretches[], stretch: number, waitsIn: readonly boolean[]): readonly Apart[] {

@@ -216,13 +216,30 @@ export function ranksOf(processes: readonly TraceProcess[], groups: readonly Rea
     keys.map((key) => metadata.get(key)).find((value) => value !== undefined) ?? '';
   const isSaid = processes.some((process) => said(process, stageKeys) !== '');
   const met = isSaid ? new Map<number, number>() : connected(groups);
-  return processes.map((process) => {
-    const { rank, host, hostName } = process;
-    const stage = isSaid ? said(process, stageKeys) : (met.get(rank)?.toString() ?? '');
+  const peers = processes.map((process) => {
+    const stage = isSaid ? said(process, stageKeys) : (met.get(process.rank)?.toString() ?? '');
     const role = said(process, roleKeys);
-    const peers = [...(stage === '' ? [] : [`stage ${stage}`]), ...(role === '' ? [] : [role])].join(', ');
-    return { rank, host, hostName, peers };
+    return [...(stage === '' ? [] : [`stage ${stage}`]), ...(role === '' ? [] : [role])].join(', ');
   });
+  const known = new Map(processes.flatMap(({ rank, metadata }, at) => (metadata.size === 0 ? [] : [[rank, peers[at] as string]])));
+  return processes.map(({ rank, host, hostName, metadata }, at) => {
+    const own = peers[at] as string;
+    return { rank, host, hostName, peers: own === '' && metadata.size === 0 ? peersOfMet(rank, groups, known) : own };
+  });
+}
+
+/** Of a rank whose metadata was lost: those of most ranks in its groups, or, where no groups are known, of all others if these are alike. */
+function peersOfMet(rank: number, groups: readonly ReadonlySet<number>[], known: ReadonlyMap<number, string>): string {
+  const its = groups.filter((group) => group.has(rank) && group.size > 1);
+  const others = its.length > 0 ? its.flatMap((group) => [...group]) : [...known.keys()];
+  const counts = new Map<string, number>();
+  for (const other of others) {
+    const peers = known.get(other);
+    if (peers !== undefined) counts.set(peers, (counts.get(peers) ?? 0) + 1);
+  }
+  const [most] = [...counts].sort(([, a], [, b]) => b - a);
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  return most !== undefined && (its.length > 0 ? 2 * most[1] > all : counts.size === 1) ? most[0] : '';
 }
 
 /** Rank → the lowest rank that it meets, directly or through others. */

@@ -1,6 +1,6 @@
 // Blame over runs longer than the steps held at full detail, with faults at any place.
 
-import { cpuWaitCounter, cpuWaitTimeCounter, traceTime } from '@ranktrace/protocol';
+import { cpuWaitCounter, cpuWaitTimeCounter, createEventTables, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { someSeeds } from '../../../../test/setup/seeds.ts';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -232,6 +232,58 @@ it.each([6, 8, 10, 12, 14])('so is one that is slow in %i of the first steps, wh
   expect({ verdict, findings }).toMatchObject({ verdict: 'straggler', findings: [{ kind: 'straggler', ranks: [1], phase: 'backward' }] });
   // Where it is slow in almost all steps of a window, it counts as slow in each.
   expect(Math.abs((findings[0]?.affectedSteps ?? 0) - count)).toBeLessThanOrEqual(2);
+});
+
+it.each([
+  ['recovers before the other', 3, [0, 53], [0, 63]],
+  ['becomes slow later than the other', 2, [0, 63], [54, 63]],
+] as const)('counts the time of two slow ranks of a host once, where one of them %s', (_, inAll, first, second) => {
+  const stragglers = [first, second].map(([step, lastStep], at) => ({ rank: 2 + at, phase: 'data' as const, ms: 40, step, lastStep }));
+  const { findings } = blameOf({ steps: 64, seed: 102, stepMs: 200, hosts: 2, stragglers });
+  // Steps are as long as if only the rank that is slow in all of them were.
+  const cost = findings.filter(({ ranks }) => ranks.includes(inAll)).reduce((sum, { costMsPerStep }) => sum + costMsPerStep, 0);
+  expect(Math.abs(cost - 38)).toBeLessThan(2);
+  expect(new Set(findings.flatMap(({ ranks }) => ranks))).toEqual(new Set([2, 3]));
+});
+
+const stages = { ranks: 4, steps: 50, stepMs: 200, tensorParallel: 2, pipeline: 2 } as const;
+
+it('says of no stage that it works longer, where a rank of the other one is slow from the third step on, and hides it', () => {
+  const [rank, phase] = [3, 'data'] as const;
+  for (const seed of someSeeds([1, 2, 3, 4])) {
+    const { verdict, findings } = blameOf({ ...stages, seed, stragglers: [{ rank, phase, ms: 34, step: 2, lastStep: 49 }] });
+    expect([seed, verdict, findings]).toEqual([seed, 'balanced', []]);
+  }
+});
+
+it('lets steps in which a stage is like the others take as long, where the others are mended', () => {
+  const options = { ...stages, ranks: 2, tensorParallel: 1, steps: 64, seed: 102 };
+  const { verdict, findings } = blameOf({ ...options, stragglers: [{ rank: 0, phase: 'data', ms: 59, step: 30, lastStep: 63 }] });
+  expect(verdict).toBe('stage_imbalance');
+  expect(findings).toMatchObject([{ ranks: [0], phase: 'data' }]);
+  const cost = (59 * 34) / 64;
+  expect(Math.abs((findings[0]?.costMsPerStep ?? 0) - cost)).toBeLessThan(0.05 * cost);
+});
+
+it.each([
+  ['with a pipeline', { pipeline: 2, ranks: 8 }],
+  ['without one', { tensorParallel: 2, ranks: 6 }],
+])('a rank whose metadata was lost has the peers that the others of its groups have, in a job %s', (_, shape) => {
+  const options = { ...shape, hosts: 1, steps: 30, stepMs: 200, rpcsPerSecond: 0, seed: 3 };
+  const { sources } = simulatedCluster({ ...options, stragglers: [{ rank: 1, phase: 'forward', ms: 30 }] });
+  const without = ({ batch, ...source }: BatchSource): BatchSource => ({
+    ...source,
+    batch: (index, only) => {
+      const read = batch(index, only);
+      return read && { ...read, tables: { ...read.tables, metadata: createEventTables().metadata } };
+    },
+  });
+  const sink = new RunBlameSink();
+  for (const _ of mergeRun(
+    sources.map((source) => (source.rank === 1 ? without(source) : source)),
+    sink,
+  ));
+  expect(sink.blame.findings).toMatchObject([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
 });
 
 it('says of a short run what its steps say', () => {

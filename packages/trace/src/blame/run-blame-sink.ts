@@ -332,10 +332,10 @@ export class RunBlameSink implements TraceSink {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding)) continue;
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
-      const known = reported?.get(key);
+      const known = reported === undefined ? [] : amongReported(reported, key, finding);
       // The cost of what the last steps show was counted with them.
-      if (known !== undefined) known.isVerdict = true;
-      else this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
+      for (const episode of known) episode.isVerdict = true;
+      if (known.length === 0) this.#add(key, finding, { first, last: this.#judgedUpTo }, { count, step, isNew: count });
     }
   }
 
@@ -453,6 +453,14 @@ export function runBlameOf(last: Blame): RunBlame {
     last,
     steps: { ...steps, count, windows: 1 },
   };
+}
+
+/** The reported episodes that have the finding: of its ranks, or of these one by one or with others, as all ranks of a host are one finding in some steps. */
+function amongReported(reported: ReadonlyMap<string, Episode>, key: string, { kind, ranks }: BlameFinding): readonly Episode[] {
+  const same = reported.get(key);
+  if (same !== undefined) return [same];
+  const sharing = [...reported.values()].filter(({ reported: of }) => of.kind === kind && of.ranks.some((rank) => ranks.includes(rank)));
+  return ranks.every((rank) => sharing.some(({ reported: of }) => of.ranks.includes(rank))) ? sharing : [];
 }
 
 /** `keyed`: of a finding without ranks. */

@@ -127,6 +127,26 @@ describe('a name', () => {
     expect(named(difference, 'save')).toMatchObject({ basis: 'mean', more: 4 * ms });
   });
 
+  it.each([0, 10])(
+    'that half of the steps have is the same in the same job, whichever of them one step more has (%i ms in the others)',
+    (rest) => {
+      const job = (steps: number, first: number, more = 0): RunTimes =>
+        run(2, steps, (step) => {
+          const time = (step % 2 === first ? 20 + more : rest) + (step % 3) / 10;
+          return [['forward', 0, 40], ...(time < 1 ? [] : [['optimizer', 50, time] as const])];
+        });
+      for (const steps of [10, 21, 101]) {
+        for (const other of [job(steps, 1), job(steps + 1, 0)]) {
+          const same = named(compareRuns(job(steps, 0), other, 0.03), 'optimizer');
+          expect([steps, same.status]).toEqual([steps, 'noise']);
+        }
+      }
+      const longer = named(compareRuns(job(301, 0), job(301, 1, 15), 0.03), 'optimizer');
+      expect(longer).toMatchObject({ status: 'slower', basis: 'mean' });
+      expect(Math.abs(longer.more / ms - 7.5)).toBeLessThan(0.3);
+    },
+  );
+
   it('of work that the other run did not record at all is neither gone nor added', () => {
     const a = run(1, 5, () => [
       ['op', 0, 20],

@@ -176,7 +176,9 @@ function differenceOf(rowA: NameSums | undefined, rowB: NameSums | undefined, si
   const row = (rowA ?? rowB) as NameSums;
   const { kind, on, name, group } = row;
   const [stepsA, stepsB] = [sides.a.steps(row), sides.b.steps(row)];
-  const isUsual = 2 * (rowA?.series.steps ?? 0) > stepsA || 2 * (rowB?.series.steps ?? 0) > stepsB;
+  const isInMost = 2 * (rowA?.series.steps ?? 0) > stepsA || 2 * (rowB?.series.steps ?? 0) > stepsB;
+  const isUnsure = rowA?.series.isMedianUnsure(stepsA) === true || rowB?.series.isMedianUnsure(stepsB) === true;
+  const isUsual = isInMost && !isUnsure;
   const middle = (of: NameSums | undefined, steps: number): SeriesMiddle => {
     if (of === undefined) return { level: 0, error: steps < seriesStepsMin ? undefined : 0, degrees: steps };
     return isUsual ? of.series.median(steps) : of.series.middleMean(steps);

@@ -1,7 +1,8 @@
 // One quantity over the steps of a run, robustly: its middle, and how far that is known. Steps without it count as 0, without being kept.
 //
 // The middle of what is in more than half of the steps is the median: a checkpoint or a slow first step does not move it. The median of anything
-// rarer is 0, so that is compared by means.
+// rarer is 0, so that is compared by means. So is what about half of the steps have, or have longer, as where gradients are accumulated over two: one
+// step more or less decides on which side the median lies.
 //
 // Steps that are alike, or wander, say less than independent ones do: the error of a median is at least that of the means of up to 64 stretches, which
 // are kept in their order.
@@ -21,6 +22,10 @@ const trimStepsMin = 4;
 const accuracy = 0.002;
 /** Stretches whose means are kept, and the fewest of which one outlier falls out. */
 const [stretchesMax, stretchesMin] = [64, 10] as const;
+/** Standard errors to each side of a median within which one of the same steps, drawn again, lies. */
+const medianErrors = 3;
+/** The mean is the middle where the median is known so many times less well than noise makes it. */
+const unsureMin = 1.5;
 /** Deviations below this share of the level count as this: clocks and schedulers are not better. */
 const scatterMin = 0.002;
 
@@ -113,6 +118,16 @@ export class StepSeries {
     const rest = Math.max(0, squares - sum ** 2 / all);
     const error = Math.sqrt(Math.max(rest, (all - 1) * floor ** 2) / (kept * (kept - 1)));
     return { level, error: medianError * error, degrees: kept - 1 };
+  }
+
+  /** Whether the median over `all` steps may lie far off by chance, where the mean does not. */
+  isMedianUnsure(all: number): boolean {
+    if (all < 3) return false;
+    const reach = medianErrors / 2 / Math.sqrt(all);
+    const at = (share: number): number => this.quantile(Math.min(1, Math.max(0, share)), all);
+    const level = at(0.5);
+    const error = Math.max(at(0.5 + reach) - level, level - at(0.5 - reach)) / medianErrors;
+    return error > unsureMin * medianError * (this.middleMean(all).error ?? Number.POSITIVE_INFINITY);
   }
 
   /** Its mean over `all` steps. */

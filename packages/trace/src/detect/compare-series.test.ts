@@ -83,6 +83,23 @@ test.each([200, 400, 800, 4000])('a run of %d steps that becomes slower within i
   }
 });
 
+test.each([1.6, 2, 3])(
+  'every second step of a job that takes %d times as long is the same in it, however many of them a run has',
+  (factor) => {
+    for (const steps of [21, 51, 101, 400, 1001]) {
+      for (let seed = 0; seed < 10; seed++) {
+        const of = (offset: number, first: number, more = 0): SeriesLevel =>
+          levelOf(series(800 + 2 * seed + offset, steps + more, 200, 0.01, (step, time) => (step % 2 === first ? factor * time : time)));
+        for (const other of [of(1, 1), of(1, 0, 1), of(1, 1, 1)]) {
+          const compared = compareSeries(of(0, 0), other);
+          expect([steps, seed, compared.isCertain || compared.ofAll?.isCertain === true]).toEqual([steps, seed, false]);
+          expect(Math.abs(compared.ofAll?.change ?? 0)).toBeLessThan(0.15);
+        }
+      }
+    }
+  },
+);
+
 describe('the few steps that a schedule records', () => {
   test.each([3, 5, 10])('%d steps are certain of a large difference, and say below what they are not', (steps) => {
     const [before, after] = [levelOf(series(20, steps, 200)), levelOf(series(21, steps, 400))];

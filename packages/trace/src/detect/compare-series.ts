@@ -13,7 +13,7 @@
 // Differences between runs of the same code (placement, neighbours, clocks of the hardware) do not show as noise within a run, nor does a level that
 // wanders more slowly than the run is long: the caller allows for them by how much slower a run may be.
 
-import { deviation, mean } from '../model/robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 import { fitStep, midmean, type ShapeFit } from './block-statistics.ts';
 import { steadyShare } from './change-doubts.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
@@ -105,7 +105,10 @@ export function levelOfSeries(series: readonly number[], passed: readonly number
           steps: used.length * blockSteps,
           warmUp: warmUp * blockSteps,
         };
-  return level && { ...level, long: longStepsOf(passed.filter(isTime).slice(level.warmUp)) };
+  if (level === undefined) return undefined;
+  // Against the level, which holds some of the long steps where they are many: where about half are, a median would be one of them, or none.
+  const [judged, lasting] = [times, passed.filter(isTime)].map((of) => of.slice(level.warmUp)) as [number[], number[]];
+  return { ...level, long: longStepsOf(lasting, (level.level * median(lasting)) / median(judged)) };
 }
 
 /** From single steps. */

@@ -31,6 +31,20 @@ const from =
   (step, random) =>
     (step < onset ? before : more)(step, random);
 
+test.each([2, 3, 4, 8])(
+  'every second step of a job that takes %i times as long is none that takes more, though epochs begin with either',
+  (factor) => {
+    for (const epoch of [101, 301, 1001]) {
+      for (let seed = 0; seed < 5; seed++) {
+        expect(
+          found(seed, 4000, (step) => ((step % epoch) % 2 === 1 ? 60 * (factor - 1) : 0)),
+          `epochs of ${epoch} steps, seed ${seed}`,
+        ).toEqual([]);
+      }
+    }
+  },
+);
+
 describe('long steps that take more of the time', () => {
   const rises: readonly [string, More, { readonly by: number; readonly change: number }][] = [
     ['checkpoints that take 3 s and not 0.1 s', from(1500, every(50, 3000), every(50, 100)), { by: 1900, change: 0.94 }],

@@ -1,6 +1,6 @@
 // Long steps that begin to take more of a run's time: checkpoints on a disk that became slow, a loader that runs dry now and then. Blocks leave them out.
 //
-//   steps    ▁▁▁▁█▁▁▁▁█▁▁▁▁█▁▁▁▁█▁▁▁▁█     each in usual steps: the median of the last ones
+//   steps    ▁▁▁▁█▁▁▁▁█▁▁▁▁█▁▁▁▁█▁▁▁▁█     each in usual steps: the median of the last ones, or the shorter half's
 //   tallies  |       |       |    |  |  |  now      of the delays so far: few of the beginning, more of late
 //            └────── before ──────┘└ after ┘        for each tally: do delays add more since?
 //
@@ -9,7 +9,7 @@
 //
 // Invariant: memory is bounded by `detectLimits`. A detector restored from `state()` continues unchanged.
 
-import { median } from '../model/robust.ts';
+import { medianOfSorted } from '../model/robust.ts';
 import { interval95 } from './compare-series.ts';
 import { detectLimits as limits } from './detect-limits.ts';
 import { addedBy, DelayCounter, type DelayTally, delaysBetween, type LongSteps, varianceOfAdded } from './long-steps.ts';
@@ -22,6 +22,8 @@ export const longStepsChangeMin = 0.05;
 const alarm = { share: 2e-7, normal: 5.2 };
 /** Steps whose median is the usual step, and steps until it is taken again. */
 const [usualSteps, usualEvery] = [64, 16] as const;
+/** Where steps around the median are so many times as long as those below it, it lies between two lengths. */
+const apartMin = 1.25;
 /** Steps between two tallies, and two judgements. */
 const judgeEvery = 32;
 /** Fewest steps on either side of an onset, and fewest delays after it. */
@@ -117,7 +119,7 @@ export class LongStepDetector {
     if (this.#recent.push(time) > usualSteps) this.#recent.shift();
     if (this.#recent.length < usualSteps) return undefined;
     if (--this.#untilUsual <= 0) {
-      this.#usual = median(this.#recent);
+      this.#usual = usualOf(this.#recent);
       this.#untilUsual = usualEvery;
     }
     if (this.#tallies.length === 0) this.#tallies.push({ ...this.#counter.tally, step, next: -1 });
@@ -245,6 +247,16 @@ export class LongStepDetector {
     }
     if (this.#tallies.length > limits.detectTalliesMax) this.#tallies.splice(1, 1);
   }
+}
+
+/**
+ * The usual one of these steps. Where about half of them take longer, as where gradients are accumulated over two, one more of either would make the longer ones
+ * usual, or long: there it is one of the shorter.
+ */
+function usualOf(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  const [shorter, longer] = [3, 5].map((eighths) => sorted[Math.floor((eighths / 8) * (sorted.length - 1))]) as [number, number];
+  return longer > apartMin * shorter ? shorter : medianOfSorted(sorted);
 }
 
 /** Difference of the logarithms of the means of all steps, its error, and the degrees of freedom of that. */

@@ -145,9 +145,8 @@ function irregularityOf(from: DelayTally, first: number, until: DelayTally): num
   return Math.max(0, squares - gaps * middle ** 2) / ((gaps - 1) * middle ** 2);
 }
 
-/** The delays of a whole series, against its median. */
-export function longStepsOf(times: readonly number[]): LongSteps {
-  const usual = median(times);
+/** The delays of a whole series, against the usual step. */
+export function longStepsOf(times: readonly number[], usual: number = median(times)): LongSteps {
   const counter = new DelayCounter();
   let first = -1;
   for (const time of times) if (counter.add(time / usual) && first < 0) first = counter.last;
