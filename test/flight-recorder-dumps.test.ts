@@ -45,7 +45,12 @@ it('takes files of both forms, and says what is missing where a rank has none', 
   const { worldSize, findings, openWork } = JSON.parse(stdout);
   expect(worldSize).toBe(4);
   expect(findings.map(({ kind, ranks }: { kind: string; ranks: number[] }) => [kind, ranks])).toContainEqual(['rank_missing', [1, 2]]);
-  expect(openWork.collectives).toMatchObject([{ op: 'all_reduce', sequence: 4, missing: [1, 2] }]);
+  // Rank 1 was inside, as its dump says, and rank 2 was not: without their dumps neither is known.
+  expect(openWork.collectives).toMatchObject([{ op: 'all_reduce', sequence: 4, missing: [], unheard: [1, 2] }]);
+  const { stdout: text } = await runLine(['report', json, join(dumps, 'nccl_trace_rank_3')]);
+  expect(text.split('\n')[1]).toMatch(
+    /^in short: hang: ranks 0, 3 are inside of all_reduce 4 of group world for 2\.0\d? s; nothing was heard of ranks 1, 2$/,
+  );
 });
 
 it('leaves a hostile or broken dump of a directory out, and names it; a named one is an error', async () => {

@@ -39,6 +39,7 @@ it('says who waits for whom, and what each rank was inside of', () => {
       collectives: [
         {
           ...{ group: 'world', sequence: 7, op: 'all_reduce', pair: undefined, inside, left: [3], missing: [2], bytes: 48 },
+          unheard: [4, 5],
           differing: [
             { rank: 0, op: 'all_reduce', bytes: 96 },
             { rank: 1, op: 'broad\ncast', bytes: 48 },
@@ -46,7 +47,7 @@ it('says who waits for whom, and what each rank was inside of', () => {
         },
         {
           ...{ group: 'pp', sequence: 0, op: 'recv', pair: [2, 1], inside: [{ rank: 1, since: s(90) }], left: [], missing: [2] },
-          ...{ differing: [], bytes: 0 },
+          ...{ unheard: [], differing: [], bytes: 0 },
         },
       ],
       spansLeftOut: 3,
@@ -56,6 +57,7 @@ it('says who waits for whom, and what each rank was inside of', () => {
     'collectives that never ended',
     '  all_reduce world#7: open for 59.0 s, since 41.0 s',
     '    never entered  rank 2',
+    '    not heard of   ranks 4, 5',
     '    inside         ranks 0, 1',
     '    left           rank 3',
     '    called other   rank 0: all_reduce with 96 bytes, where most have 48',
@@ -89,7 +91,7 @@ it('cuts what is long, and gives all as data', () => {
     pair: undefined,
     inside: ranks.map((one) => ({ rank: one.rank, since: s(1) })),
     left: [],
-    ...{ differing: [], bytes: 0 },
+    ...{ unheard: [], differing: [], bytes: 0 },
   };
   const collectives = Array.from({ length: 12 }, (_, sequence) => ({ ...collective, sequence, missing: [] }));
   const text = formatOpenWork(summary({ ranks, collectives, collectivesLeftOut: 5 }));

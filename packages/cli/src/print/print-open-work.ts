@@ -61,7 +61,7 @@ export function openWorkData({ until, ranks, collectives, collectivesLeftOut, sp
 }
 
 function collectiveLines(
-  { op, group, sequence, pair, inside, left, missing, differing, bytes }: OpenCollective,
+  { op, group, sequence, pair, inside, left, missing, unheard, differing, bytes }: OpenCollective,
   until: number,
   zero: number,
 ): string[] {
@@ -71,6 +71,7 @@ function collectiveLines(
     `  ${printable(`${op} ${group}${collectiveNumber(sequence)}`)}${between}: open for ${formatNanos(until - since)}, since ${formatNanos(since - zero)}`,
   ];
   if (missing.length > 0) lines.push(`    never entered  ${rankRanges(missing)}`);
+  if (unheard.length > 0) lines.push(`    not heard of   ${rankRanges(unheard)}`);
   lines.push(`    inside         ${rankRanges(inside.map(({ rank }) => rank))}`);
   if (left.length > 0) lines.push(`    left           ${rankRanges(left)}`);
   for (const other of differing.slice(0, differingShown)) {

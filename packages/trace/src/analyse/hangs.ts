@@ -45,12 +45,13 @@ export function hangsOf(openWork: OpenWorkSummary, steps: RunSummary, isLive: bo
     .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
     .filter(({ since }) => until - since >= least);
   const findings = hanging.map(({ collective, since }): ViewFinding => {
-    const { missing, differing, inside, left } = collective;
+    const { missing, unheard, differing, inside, left } = collective;
     const few = missing.length < inside.length ? missing : missing.length > inside.length ? inside.map(({ rank }) => rank) : [];
-    if (missing.length > 0 && differing.length + left.length === 0 && isApart(openWork, collective)) {
+    if (missing.length > 0 && unheard.length + differing.length + left.length === 0 && isApart(openWork, collective)) {
       return { severity: 'alert', kind: 'hang', text: apartText(openWork, collective, until - since), ranks: few, from: since, until };
     }
-    const of = missing.length > 0 ? missing : (differing.length > 0 ? differing : inside).map(({ rank }) => rank);
+    const others = differing.length > 0 ? differing.map(({ rank }) => rank) : unheard;
+    const of = missing.length > 0 ? missing : others.length > 0 ? others : inside.map(({ rank }) => rank);
     return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
   });
   // A signal takes its time in ranks that are inside of a library.
@@ -135,7 +136,7 @@ function apartText({ ranks }: OpenWorkSummary, { group, op, sequence, inside, mi
   return `${ranksText(of)} ${of.length === 1 ? 'is' : 'are'} inside of ${name} for ${lengthText(length)}; the others wait in another place: ${where}`;
 }
 
-function hangText({ group, op, sequence, inside, left, missing, differing, bytes }: OpenCollective, length: number): string {
+function hangText({ group, op, sequence, inside, left, missing, unheard, differing, bytes }: OpenCollective, length: number): string {
   const name = collectiveText(op, group, sequence);
   const called = new Set(differing.map(({ rank }) => rank));
   const all = inOrder(inside);
@@ -143,6 +144,7 @@ function hangText({ group, op, sequence, inside, left, missing, differing, bytes
   const alike = same.length > 0 ? same : all;
   const others = [
     ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
+    ...(unheard.length > 0 ? [`nothing was heard of ${ranksText(unheard)}`] : []),
     ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
     ...differingTexts(differing, op, bytes),
   ];

@@ -137,7 +137,7 @@ describe('collectives', () => {
     );
     expect(collectives).toEqual([
       {
-        ...{ group: 'dp', sequence: 1, op: 'all_reduce', pair: undefined, left: [2], missing: [3], differing: [], bytes: 0 },
+        ...{ group: 'dp', sequence: 1, op: 'all_reduce', pair: undefined, left: [2], missing: [3], unheard: [], differing: [], bytes: 0 },
         inside: [
           { rank: 1, since: s(3) },
           { rank: 0, since: s(5) },
@@ -163,9 +163,9 @@ describe('collectives', () => {
     expect(gathered.collectives).toMatchObject([{ op: 'all_gather', bytes: 0, differing: [] }]);
   });
 
-  it('knows of the group `world` who belongs to it, even at its first', () => {
+  it('knows of the group `world` who belongs to it, even at its first; not what ranks did that were not recorded', () => {
     const { collectives } = summaryOf([0, 1], [collective(1, 'open', 1)], { worldSize: 4 });
-    expect(collectives).toMatchObject([{ inside: [{ rank: 1 }], missing: [0, 2, 3] }]);
+    expect(collectives).toMatchObject([{ inside: [{ rank: 1 }], missing: [0], unheard: [2, 3] }]);
   });
 
   it('leaves out what ended, and what nobody of today is inside of', () => {

@@ -64,6 +64,8 @@ export interface OpenCollective {
   readonly left: readonly number[];
   /** Ranks of the group that never entered: for `world` all others, for another group those that took part in it before. */
   readonly missing: readonly number[];
+  /** Ranks of the group of which nothing was recorded: they may be inside, too. */
+  readonly unheard: readonly number[];
   /** Ranks that called another operation under this number, or an all-reduce with another size than most: neither can end. */
   readonly differing: readonly { readonly rank: number; readonly op: string; readonly bytes: number }[];
   /** Size of the all-reduce on most ranks, bytes; 0: unknown, or another operation. */
@@ -267,10 +269,13 @@ export class OpenWorkSink implements TraceSink {
       for (const rank of absent) if (this.#hasEntered(rank, group, sequence)) left.add(rank);
       absent = absent.filter((rank) => !left.has(rank));
     }
+    const unheard = absent.filter((rank) => !this.#current.has(rank));
+    absent = absent.filter((rank) => this.#current.has(rank));
     const bytes = pair === undefined && collectiveKind(op) === 'all_reduce' ? mostCommon(parts.map((part) => part.bytes)) : 0;
     const differing =
       pair === undefined ? parts.filter((part) => !isSameCall(part, op, bytes)).map(({ rank, op, bytes }) => ({ rank, op, bytes })) : [];
-    this.#collectives.push({ group, sequence, op, pair, inside, left: inOrder([...left]), missing: inOrder(absent), differing, bytes });
+    const others = { left: inOrder([...left]), missing: inOrder(absent), unheard: inOrder(unheard), differing };
+    this.#collectives.push({ group, sequence, op, pair, inside, ...others, bytes });
   }
 }
 
