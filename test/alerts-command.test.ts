@@ -62,7 +62,14 @@ describe('ranktrace alerts', () => {
       expect(fired).toMatchObject({ rule: 'step_time', cause: { kind: 'straggler', ranks: [1], phase: 'forward' }, link: null });
       const answer = (await (await fetch(`${aggregator.address}/v1/alerts?run=night`)).json()) as { alerts: Alert[] };
       expect(answer.alerts.map(({ id }) => id)).toEqual([fired.id]);
-      expect(await (await fetch(`${aggregator.address}/v1/alerts?run=other`)).json()).toEqual({ alerts: [] });
+      const other = await fetch(`${aggregator.address}/v1/alerts?run=other`);
+      expect([other.status, await other.text()]).toEqual([404, 'There is no run "other"\n']);
+      const mistyped = await runLine(['alerts', '--url', aggregator.address, '--run', 'nihgt']);
+      expect(mistyped).toMatchObject({
+        code: 2,
+        stdout: '',
+        stderr: expect.stringMatching(/^ranktrace: There is no run "nihgt" at http:\/\/.*\n$/),
+      });
       const view = (await pageOf(aggregator)).findings;
       expect(view[0]).toMatchObject({ severity: 'alert', kind: 'step_time', text: fired.summary, ranks: [1] });
       const data = await runLine(['alerts', '--url', aggregator.address, '--run', 'night', '--json']);

@@ -191,7 +191,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
       jetStreams.reduce((sum, { expired }) => sum + expired, 0),
     );
   const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name, lastStep) =>
-    alertFindings(alertsOf(name), alerts.improvements(name), lastStep),
+    alertFindings(alertsOf(name) ?? [], alerts.improvements(name), lastStep),
   );
   opened.add(() => view[Symbol.asyncDispose]());
   const broadcast = (message: ControlMessage): void => {
@@ -206,10 +206,10 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     onNotice,
   });
   const capture = captureRequests(pipeline.live, captures.capture);
-  // For a run that is not open, reads its alert log.
-  const alertsOf = (name?: string): readonly Alert[] => {
+  // For a run that is not open, reads its alert log; undefined for an unknown one.
+  const alertsOf = (name?: string): readonly Alert[] | undefined => {
     if (name === undefined || alerts.has(name)) return alerts.alerts(name);
-    return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : [];
+    return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : undefined;
   };
   let http: HttpService | undefined;
   opened.add(() => http?.close());

@@ -33,6 +33,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
+import { isRunName } from '../store/run-directory.ts';
 import type { ViewRuns } from '../view/run-view.ts';
 import { ViewSockets } from '../view/view-sockets.ts';
 import type { AnswerCapture } from './capture-requests.ts';
@@ -59,8 +60,8 @@ export interface HttpServiceOptions {
   readonly status?: (() => LiveMessage) | undefined;
   /** Makes the answer to `GET /metrics`; without it there is no such path. */
   readonly metrics?: Pick<Metrics, 'text' | 'contentType'> | undefined;
-  /** Makes the answer to `GET /v1/alerts`; without it there is no such path. */
-  readonly alerts?: ((run?: string) => readonly Alert[]) | undefined;
+  /** Makes the answer to `GET /v1/alerts`, undefined for an unknown run; without it there is no such path. */
+  readonly alerts?: ((run?: string) => readonly Alert[] | undefined) | undefined;
   /** Handles `POST /v1/capture`; without it there is no such path. */
   readonly capture?: AnswerCapture | undefined;
   /** Accepts the ranks; closed with the service. Without it there is no `/v1/ingest`. */
@@ -228,7 +229,10 @@ export class HttpService {
     if (captures !== undefined) return await captures(request, response);
     if (path === '/v1/alerts' && alerts !== undefined) {
       const run = queryOf(request).get('run') ?? undefined;
-      return { body: JSON.stringify({ alerts: alerts(run) }), headers: { 'content-type': 'application/json' } };
+      const found = alerts(run);
+      // A name that no run can have may be of any length.
+      if (found === undefined) return { code: 404, body: isRunName(run ?? '') ? `There is no run "${run}"\n` : 'There is no such run\n' };
+      return { body: JSON.stringify({ alerts: found }), headers: { 'content-type': 'application/json' } };
     }
     if (path === '/status' && status !== undefined) {
       return { body: encodeMessage(status()), headers: { 'content-type': 'application/json' } };

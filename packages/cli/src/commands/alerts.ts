@@ -35,6 +35,7 @@ interface FoundAlerts {
 async function ofService({ url, run, token }: AlertsOptions): Promise<FoundAlerts> {
   const path = `/v1/alerts${run === undefined ? '' : `?run=${encodeURIComponent(run)}`}`;
   const { code, text } = await askService({ url, method: 'GET', path, token, answerMsMax });
+  if (code === 404 && /^There is no (?:such )?run/.test(text)) throw new CliError('bad_input', `There is no run "${run}" at ${url}`);
   const given = code === 200 ? (jsonOf(text) as { alerts?: unknown } | undefined)?.alerts : undefined;
   const found = Array.isArray(given) ? given.map((one) => ({ alert: alertSchema.safeParse(one).data, state: one?.state })) : undefined;
   const alerts = found?.flatMap(({ alert }) => alert ?? []) ?? [];
