@@ -137,6 +137,7 @@ export {
   rankInbox,
   runBatchSubjects,
   runInbox,
+  runOfBatch,
   streamName,
 } from './subjects.ts';
 export { isBefore, type Nanos, nanos, nanosPerMs, nanosPerSecond, type RankTime, rankTime, type TraceTime, traceTime } from './units.ts';

@@ -18,6 +18,8 @@ export const streamName = 'RANKTRACE';
 export const batchSubjects = 'ranktrace.v1.*.batch.*';
 
 export const batchSubject = (run: string, rank: number): string => `ranktrace.v1.${checkRunName(run)}.batch.${rank}`;
+/** The run of a subject of batches. */
+export const runOfBatch = (subject: string): string => subject.split('.', 3)[2] ?? '';
 /** The batches of all ranks of a run. */
 export const runBatchSubjects = (run: string): string => `ranktrace.v1.${checkRunName(run)}.batch.*`;
 export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;

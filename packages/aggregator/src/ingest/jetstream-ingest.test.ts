@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -174,6 +174,38 @@ test('what was on its way to an aggregator that died comes at once, not after th
   await waitUntil('the others are stored', () => stored(second) === 5, limits.natsAckWaitMs / 2);
   expect(performance.now() - began).toBeLessThan(limits.natsAckWaitMs / 2);
   expectAll(second, 1, 5);
+  await rank.close();
+});
+
+test.each([
+  ['once it can', false],
+  ['by the next service', true],
+])('a run that cannot be stored stops no other, however many batches wait, and is read %s', async (_, isNext) => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const refused = join(directory.path, 'refused');
+  mkdirSync(refused);
+  writeFileSync(join(refused, 'run.json'), '{"format":99,"run":"refused"}');
+  const rank = await connect({ servers: server.url });
+  const first = await start(directory.path, server.url);
+  const count = limits.natsAckPendingMax + 88;
+  for (let sequence = 0; sequence < count; sequence++) await publish(rank, { run: 'refused', sequence });
+  for (let sequence = 0; sequence < 5; sequence++) await publish(rank, { sequence });
+  const readOf = (aggregator: Aggregator, run: string) => aggregator.runs().includes(run) && aggregator.store(run).sources()[0]?.count;
+  await waitUntil('the other run is stored', () => readOf(first, 'demo') === 5);
+  if (isNext) await first[Symbol.asyncDispose]();
+  rmSync(refused, { recursive: true });
+  await using second = isNext ? await start(directory.path, server.url) : undefined;
+  const aggregator = second ?? first;
+  await waitUntil('it is stored, too', () => readOf(aggregator, 'refused') === count);
+  expect(aggregator.store('refused').sources()).toMatchObject([{ count, missing: 0 }]);
+  const manager = await rank.jetstreamManager();
+  const consumer = async () => (await manager.consumers.list(streamName).next())[0];
+  await waitUntil('nothing waits', async () => {
+    const { num_ack_pending, num_pending } = (await consumer()) ?? {};
+    return num_ack_pending === 0 && num_pending === 0;
+  });
+  if (!isNext) await first[Symbol.asyncDispose]();
   await rank.close();
 });
 

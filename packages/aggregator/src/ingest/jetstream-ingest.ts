@@ -1,7 +1,7 @@
 // The entrance through NATS: a durable pull consumer on the stream of batches, answers to clock pings, publication of control messages. No other file
 // of this package knows NATS.
 //
-//   stream RANKTRACE ──► fetch ≤ 128 ──► ingest ──► stored, duplicate: ack   refused: term   unavailable: nak, again in a while
+//   stream RANKTRACE ──► fetch ≤ 128 ──► ingest ──► stored, duplicate: ack   refused: term   unavailable: nak, again in a while (held-runs.ts)
 //
 // Nothing is acknowledged before it is stored, and a redelivered batch is stored once, so a lost ack, a killed aggregator or a killed server costs a
 // redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of the stream and gets
@@ -29,6 +29,7 @@ import {
   encodeMessage,
   mayAnswer,
   rankMessageSchema,
+  runOfBatch,
   type StreamOptions,
   streamName,
 } from '@ranktrace/protocol';
@@ -53,6 +54,7 @@ import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { clockPong } from './clock-pong.ts';
+import { HeldRuns } from './held-runs.ts';
 import type { Ingest } from './ingest.ts';
 import { StreamUpkeep } from './stream-upkeep.ts';
 
@@ -107,6 +109,7 @@ export class JetStreamIngest {
   #delivered = 0;
   /** Deliveries reached no fetch, as when their fetch had ended: the consumer must be recreated, for it waits before it redelivers. */
   #hasMissed = false;
+  readonly #held = new HeldRuns();
   /** Time until which batches that were sent back wait, ms. */
   #sentBackUntil = Number.NEGATIVE_INFINITY;
   /** The last stream sequence at two moments, ms: the server has flushed everything before the first. */
@@ -251,6 +254,7 @@ export class JetStreamIngest {
       this.#take(message);
       count++;
     }
+    if (this.#held.isOverdue(performance.now())) this.#hasMissed = true;
     if (count > 0 || performance.now() < this.#sentBackUntil || this.#stop.signal.aborted) return;
     // Every delivery that arrived is acknowledged or sent back.
     if ((await consumer.info()).num_ack_pending > 0) this.#hasMissed = true;
@@ -267,11 +271,20 @@ export class JetStreamIngest {
     this.#delivered = message.info.deliverySequence;
     // The missed message was not deleted: it comes again, followed by this one.
     this.#upkeep.took(message.seq, this.#hasMissed);
+    const run = runOfBatch(message.subject);
+    if (this.#held.passesOver(run, message.seq)) {
+      message.ack();
+      return;
+    }
     const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
+      this.#held.hold(run, message.seq, performance.now());
       message.nak(limits.natsRetryMsMax);
       this.#sentBackUntil = performance.now() + 2 * limits.natsRetryMsMax;
+    } else if (this.#held.mustReadAgain(run)) {
+      this.#hasMissed = true;
+      this.#messages?.stop();
     } else if (taken.result === 'refused') {
       this.#options.onNotice(`A batch on "${message.subject}" was refused: ${taken.reason}`);
       message.term();
@@ -290,7 +303,8 @@ export class JetStreamIngest {
     try {
       const manager = await connection.jetstreamManager();
       await this.#upkeep.prepare(manager);
-      const from = await this.#upkeep.begin(manager, await this.#endConsumer(manager));
+      const after = await this.#endConsumer(manager);
+      const from = await this.#upkeep.begin(manager, after === undefined ? undefined : Math.min(after, this.#held.first - 1));
       await manager.consumers.add(streamName, {
         durable_name: this.#durable,
         deliver_policy: DeliverPolicy.StartSequence,
@@ -304,6 +318,7 @@ export class JetStreamIngest {
       this.#manager = manager;
       this.#broken = this.#hasMissed = false;
       this.#delivered = 0;
+      this.#held.clear();
       return await connection.jetstream().consumers.get(streamName, this.#durable);
     } catch (cause) {
       if (cause instanceof AggregatorError) throw cause;

@@ -119,6 +119,10 @@ export const aggregatorLimits = {
   natsFetchExpiresMs: 2000,
   /** Delivered messages without an acknowledgement; the NATS server delivers no more until some have theirs. */
   natsAckPendingMax: 512,
+  /** Runs that take no batch now, each with one message that waits; of further ones all wait. */
+  natsHeldRunsMax: 256,
+  /** After this time without the message that waits, of a run that takes no batch, reading begins again there: the stream may have deleted it. */
+  natsHeldOverdueMs: 60_000,
   /** The NATS server delivers a message again that is not acknowledged within this time. */
   natsAckWaitMs: 30_000,
   /** A service that ends reads what the stream holds for this long; the rest waits there for the next start. */
