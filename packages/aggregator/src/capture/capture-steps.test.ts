@@ -77,6 +77,23 @@ const answering = (message: ControlMessage, rank: Rank): void => {
   rank.step({ fromStep, toStep, firstStep: fromStep, lastStep: toStep });
 };
 
+test('a rank is not whole by its answer alone: its steps must be in the trace', () =>
+  withRanks(
+    (message, [one, other]) => {
+      answering(message, one);
+      if (message.type !== 'record') other.step();
+      else {
+        const { fromStep, toStep } = message;
+        other.step({ fromStep, toStep, firstStep: fromStep, lastStep: toStep });
+      }
+    },
+    async (captures) => {
+      const result = await captures.capture('demo', { fromStep: 20, steps: 3 });
+      expect(result).toMatchObject({ ranks: [0], late: [1], dead: [] });
+      expect(result.notes).toEqual(['rank 1 says that it has the steps, and 3 of them are not in the trace']);
+    },
+  ));
+
 test('a client that does not know `record` is late, and is not waited for once it is past the steps', () =>
   withRanks(
     (message, [one, other]) => {

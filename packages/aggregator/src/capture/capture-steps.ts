@@ -12,7 +12,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type CaptureRequest, type CaptureResult, type ControlMessage, isBeside } from '@ranktrace/protocol';
-import { mergeSteps, type StepsSource } from '@ranktrace/trace';
+import { mergeSteps, type StepsSource, teeSink } from '@ranktrace/trace';
 import type { LiveState, RankProgress, RankWindow, Sender } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { AggregatorError, messageOf } from '../model/errors.ts';
@@ -24,6 +24,7 @@ import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
 import type { StoredSource } from '../store/write-trace.ts';
 import { overlapOf, type RecordedWindow, recordWindow, takesWindows } from './record-window.ts';
 import { type StepRange, stepsOf, windowOf } from './step-windows.ts';
+import { StepsWritten } from './steps-written.ts';
 
 /**
  * Records steps of all ranks of a run and writes their trace. Throws AggregatorError `nothing_captured`, `too_many_captures`, `bad_option`, `closed`,
@@ -102,9 +103,9 @@ export class StepCaptures {
     const ranges = pull === undefined ? [range] : [pull, range];
     const recording = hasBeside ? this.#recordWindow(run, this.#windowMs(run, steps), signal) : undefined;
     const [window] = await Promise.all([recording, this.#answers(run, ranges, signal)]);
-    const path = await this.#writeSteps(run, ranges, signal, { answers: window?.answers });
+    const trace = await this.#writeSteps(run, ranges, signal, { answers: window?.answers });
     const notes = [...(pull === undefined ? [] : pullNotes(live.progress(run), pull)), ...besideNotes(besides, window?.answers)];
-    return this.#result(run, path, range, notes);
+    return this.#result(run, trace, range, notes);
   }
 
   /** Captures steps that are over, and after them the running one. */
@@ -115,8 +116,8 @@ export class StepCaptures {
     const withRunning = { fromStep, toStep: Math.max(fromStep, toStep + 1) };
     this.#parts.broadcast({ type: 'pull', run, ...withRunning });
     await this.#quiet(run, signal);
-    const path = await this.#writeSteps(run, [withRunning], signal, { called: wanted });
-    return this.#result(run, path, wanted, []);
+    const trace = await this.#writeSteps(run, [withRunning], signal, { called: wanted });
+    return this.#result(run, trace, wanted, []);
   }
 
   /** The wanted steps that are over on all live ranks; none is over where the last is before the first. */
@@ -145,7 +146,7 @@ export class StepCaptures {
     const durationMs = seconds === undefined ? this.#windowMs(run, steps ?? 1) : Math.max(1, Math.round(1000 * seconds));
     const { answers, unixMs } = await this.#recordWindow(run, durationMs, signal);
     const owns = new Map(this.#parts.live.progress(run).map(({ rank, sender }) => [rank, sender]));
-    const path = await this.#write(
+    const { path } = await this.#write(
       run,
       `window-${new Date(unixMs).toISOString().replaceAll(/[-:]/g, '').replace(/\..*/, 'Z')}`,
       (source, onUnreadable) => windowIn(source, answers.get(source.rank), owns.get(source.rank), onUnreadable),
@@ -190,8 +191,14 @@ export class StepCaptures {
     });
   }
 
-  #result(run: string, path: string, range: StepRange, more: readonly string[]): CaptureResult {
-    return this.#resultOf(run, path, range, this.#outcomes(run, range), more);
+  #result(run: string, { path, steps }: CapturedTrace, range: StepRange, more: readonly string[]): CaptureResult {
+    return this.#resultOf(
+      run,
+      path,
+      range,
+      this.#outcomes(run, range).map((outcome) => asWritten(outcome, range, steps.get(outcome.rank))),
+      more,
+    );
   }
 
   #resultOf(
@@ -296,7 +303,7 @@ export class StepCaptures {
     ranges: readonly StepRange[],
     signal: AbortSignal,
     { answers, called }: { readonly answers?: RecordedWindow['answers'] | undefined; readonly called?: StepRange } = {},
-  ): Promise<string> {
+  ): Promise<CapturedTrace> {
     const named = called === undefined ? ranges : [called];
     const [from, to] = [Math.min(...named.map(({ fromStep }) => fromStep)), Math.max(...named.map(({ toStep }) => toStep))];
     const which = from === to ? `step ${from}` : `steps ${from} to ${to}`;
@@ -320,7 +327,7 @@ export class StepCaptures {
     read: (source: StoredSource, onUnreadable: (error: unknown) => void) => Promise<StepsSource | undefined> | StepsSource | undefined,
     what: string,
     signal: AbortSignal,
-  ): Promise<string> {
+  ): Promise<CapturedTrace> {
     const store = this.#parts.store(run);
     // Takes the latest life of each rank, and what is beside it.
     const latest = store.sources().filter(({ isLatest, incarnation }) => isLatest || isBeside(incarnation));
@@ -339,9 +346,11 @@ export class StepCaptures {
     this.#writing.add(path);
     const file = new TraceFile(path);
     try {
-      await driveSteps(mergeSteps(sources, createTraceWriter('perfetto', file.write)), { signal, between: () => file.drained() });
+      const written = new StepsWritten();
+      const sink = teeSink(createTraceWriter('perfetto', file.write), written);
+      await driveSteps(mergeSteps(sources, sink), { signal, between: () => file.drained() });
       await file.commit();
-      return path;
+      return { path, steps: written.steps };
     } catch (error) {
       await file.discard();
       throw error;
@@ -395,6 +404,22 @@ export class StepCaptures {
       this.#parts.onNotice(`"${path}" was removed: a run keeps ${limits.capturesPerRunMax} captures`);
     }
   }
+}
+
+interface CapturedTrace {
+  readonly path: string;
+  /** Numbers of the steps in it, by rank. */
+  readonly steps: ReadonlyMap<number, ReadonlySet<number>>;
+}
+
+/** The outcome of a rank by its trace: an answer is no proof that its steps are there. */
+function asWritten(outcome: Outcome, { fromStep, toStep }: StepRange, steps: ReadonlySet<number> = new Set()): Outcome {
+  if (outcome.is !== 'whole') return outcome;
+  const { rank } = outcome;
+  let lacking = 0;
+  for (let step = fromStep; step <= toStep; step++) if (!steps.has(step)) lacking++;
+  if (lacking === 0) return outcome;
+  return { rank, is: 'late', note: `rank ${rank} says that it has the steps, and ${lacking} of them are not in the trace` };
 }
 
 /**
