@@ -55,7 +55,7 @@ export interface Sequences {
   missingBelow(sequence: number): number;
 }
 
-/** What is known of a rank beside its next batch, in JSON's types: a rank sends its facts once, and each life counts its own losses. */
+/** Facts about a rank that its next batch may not repeat, in JSON's types: a rank sends them once, and each life counts its own losses. */
 export interface SavedRankFacts {
   readonly rank: number;
   readonly worldSize: number;

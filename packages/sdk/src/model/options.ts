@@ -1,7 +1,7 @@
 // The user's choices and their sources: the only file of this package that knows environment variables. Types, rules and defaults of all
 // options stay together in it.
 //
-//   option in code  >  RANKTRACE_* variable  >  the launcher's variables (torchrun, Slurm, Open MPI)  >  default
+//   option in code  >  RANKTRACE_* variable  >  the launcher's variables (torchrun, Open MPI, Slurm)  >  default
 //
 // Invariants: the result is plain data (it crosses to the worker by structured clone); every error names the wrong option or variable,
 // shows its value (but never a secret's) and gives a correct one.

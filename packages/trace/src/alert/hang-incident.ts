@@ -163,7 +163,7 @@ export class HangIncident {
   restore(alert: OpenAlert | null, nowMs: number): void {
     this.#alert = alert === null ? undefined : { ...alert };
     this.#firedMs = nowMs;
-    // What the ranks sent meanwhile is still to come.
+    // Batches that the ranks sent meanwhile are still to come.
     this.#explainedMs = nowMs;
   }
 

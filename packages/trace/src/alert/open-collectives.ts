@@ -33,7 +33,7 @@ export interface StuckCollective {
   readonly elsewhere?: readonly number[];
 }
 
-/** What ranks entered, and what they are inside of, in JSON's types. */
+/** Collectives that ranks entered, and those that they are inside of, in JSON's types. */
 export interface OpenCollectivesState {
   readonly entered: readonly (readonly [group: string, ranks: readonly (readonly [rank: number, sequence: number])[]])[];
   readonly open: readonly (readonly [rank: number, parts: readonly OpenPart[]])[];

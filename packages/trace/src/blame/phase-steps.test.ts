@@ -189,7 +189,7 @@ it.each([2, 4])('takes work for no meeting where one of %i ranks is slow before 
       }),
     );
     const costs = [0, 1].map((rank) => findings.find(({ ranks }) => ranks.join() === `${rank}`)?.costMsPerStep ?? 0);
-    // Of two ranks each costs what it adds; of four, the others' forward is the usual one, and the step is as long without the slow load.
+    // Each of two ranks costs what it adds; with four, the others' forward is the usual one, and the step is as long without the slow load.
     const expected = count === 2 ? [10, later] : [Math.max(0, 10 - later), 0];
     if (basis !== 'pieces' || costs.some((cost, rank) => Math.abs(cost - (expected[rank] as number)) > 0.8))
       wrong.push({ seed, basis, costs, expected });

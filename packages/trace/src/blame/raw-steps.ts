@@ -228,7 +228,7 @@ export function ranksOf(processes: readonly TraceProcess[], groups: readonly Rea
   });
 }
 
-/** Of a rank whose metadata was lost: those of most ranks in its groups, or, where no groups are known, of all others if these are alike. */
+/** The peers of a rank whose metadata was lost: those of most ranks in its groups, or, where no groups are known, of all others if these are alike. */
 function peersOfMet(rank: number, groups: readonly ReadonlySet<number>[], known: ReadonlyMap<number, string>): string {
   const its = groups.filter((group) => group.has(rank) && group.size > 1);
   const others = its.length > 0 ? its.flatMap((group) => [...group]) : [...known.keys()];
