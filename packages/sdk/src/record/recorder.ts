@@ -795,7 +795,7 @@ export class Recorder {
     const id = ++this.#lastId;
     if (context === undefined && --this.#depth < this.#scopeDepth) this.#leaveScopes();
     // The kept cell stays for the end; this record needs one of its own. Without room the span seems to end here.
-    if (!this.#ring.hasRoom(1)) {
+    if (this.#ring.isHalfKept || !this.#ring.hasRoom(1)) {
       this.#ring.dropArgument();
       this.#putEnd(recordKind.end, 0, 0);
       return result;
@@ -853,7 +853,7 @@ export class Recorder {
   ): boolean {
     const ring = this.#ring;
     // No cell is kept for becameAsync, see #becomeAsync.
-    if (name < 0 || !ring.hasRoom(more === undefined ? 2 : 3)) {
+    if (name < 0 || (id > 0 && ring.isHalfKept) || !ring.hasRoom(more === undefined ? 2 : 3)) {
       ring.dropEvent();
       return false;
     }

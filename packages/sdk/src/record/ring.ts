@@ -11,7 +11,8 @@
 //   cell:  | kind | extra << 8 : i32 | name : i32 | time : f64 | a : f64 | b : f64 |
 //
 // Invariants: 0 ≤ write − read ≤ n, mod 2^32. Storing `write` publishes whole records only. When full, the event is dropped and counted:
-// recording never waits. An accepted begin keeps one cell for its end, so an end always fits; up to `stepSpareCellsMax` are for step marks alone.
+// recording never waits. An accepted begin keeps one cell for its end, so an end always fits: async spans, whose ends may never come,
+// get none once half of the ring is kept. Up to `stepSpareCellsMax` cells are for step marks alone.
 
 import { recordingLimits } from '../model/recording-limits.ts';
 
@@ -157,6 +158,11 @@ export class RingWriter {
 
   hasRoomForText(bytes: number): boolean {
     return this.hasRoom(1 + textCells(bytes));
+  }
+
+  /** Whether ends to come have half of the ring: promises that never settle would in the end have all of it. */
+  get isHalfKept(): boolean {
+    return 2 * this.#kept >= this.#capacity;
   }
 
   /** Reserves one cell for a later end. */
