@@ -48,13 +48,17 @@ export interface ClockBreaks {
   readonly strays: readonly number[];
 }
 
-/** The breaks of the clock of `pings`, which are in the order in which they were made. */
-export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
+/** A proof by shared events must be exceeded by this many ns: a program may call a barrier what its ranks leave a little too early. */
+const sharedSlack = 100_000;
+
+/** The breaks of the clock of `pings`, which are in the order in which they were made. `areShared`: shared events, too uneven for more than proofs. */
+export function clockBreaks(pings: readonly HostPing[], areShared = false): ClockBreaks {
+  const slack = areShared ? sharedSlack : proofSlack;
   const [steps, strays] = [new Set<HostPing>(), new Set<HostPing>()];
   let rest = pings;
   while (rest.length > 0) {
     if (steps.size + strays.size > breaksMax) return { steps: [], strays: [] };
-    const proof = firstRefuted(rest);
+    const proof = firstRefuted(rest, slack);
     if (proof !== undefined && proof.strays.length > 0) {
       for (const ping of proof.strays) strays.add(ping);
       rest = rest.filter((ping) => !strays.has(ping));
@@ -62,10 +66,10 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
     }
     // Pings after a proof may belong to another side of a step.
     const known = rest.slice(0, proof?.at).sort(inOrder);
-    const likely = likelyStep(known);
-    const at = likely === undefined ? proof && provenStep(rest, proof.at) : rest.indexOf(known[likely] as HostPing);
+    const likely = areShared ? undefined : likelyStep(known);
+    const at = likely === undefined ? proof && provenStep(rest, proof.at, slack) : rest.indexOf(known[likely] as HostPing);
     if (at === undefined) break;
-    const { first, straddling } = besideStep(rest, at);
+    const { first, straddling } = besideStep(rest, at, slack);
     for (const ping of straddling) strays.add(ping);
     // One or two pings at the very beginning, or between two steps, are strays.
     const isStray = first - straddling.length <= straysMax;
@@ -82,11 +86,17 @@ class Proven {
   #at = Number.NaN;
   #upper = Number.POSITIVE_INFINITY;
   #lower = Number.NEGATIVE_INFINITY;
+  readonly #slack: number;
+
+  /** `slack`: ns by which a proof must be exceeded. */
+  constructor(slack: number) {
+    this.#slack = slack;
+  }
 
   /** Whether no clock can satisfy both this ping and those taken. */
   refutes({ upperAt, upper, lowerAt, lower }: HostPing): boolean {
     if (Number.isNaN(this.#at)) return false;
-    const grown = (time: number): number => driftMax * Math.abs(time - this.#at) + proofSlack;
+    const grown = (time: number): number => driftMax * Math.abs(time - this.#at) + this.#slack;
     return lower > this.#upper + grown(lowerAt) || upper < this.#lower - grown(upperAt);
   }
 
@@ -100,8 +110,8 @@ class Proven {
 }
 
 /** The leading `pings` that agree with each other. */
-function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
-  const proven = new Proven();
+function agreeing(pings: readonly HostPing[], slack: number): readonly HostPing[] {
+  const proven = new Proven(slack);
   const other = pings.findIndex((ping) => {
     if (proven.refutes(ping)) return true;
     proven.take(ping);
@@ -111,9 +121,9 @@ function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
 }
 
 /** Limits next to the first of `pings`, by the leading ones that agree with each other. */
-function provenBeside(pings: readonly HostPing[]): Proven {
-  const proven = new Proven();
-  for (const ping of agreeing(pings).toReversed()) proven.take(ping);
+function provenBeside(pings: readonly HostPing[], slack: number): Proven {
+  const proven = new Proven(slack);
+  for (const ping of agreeing(pings, slack).toReversed()) proven.take(ping);
   return proven;
 }
 
@@ -123,20 +133,23 @@ const straysMax = 2;
 const lookMax = 32;
 
 /** The first ping that those before it refute, and the strays from there on: none where the clock stepped. */
-function firstRefuted(pings: readonly HostPing[]): { readonly at: number; readonly strays: readonly HostPing[] } | undefined {
-  const proven = new Proven();
+function firstRefuted(
+  pings: readonly HostPing[],
+  slack: number,
+): { readonly at: number; readonly strays: readonly HostPing[] } | undefined {
+  const proven = new Proven(slack);
   for (const [at, ping] of pings.entries()) {
-    if (proven.refutes(ping)) return { at, strays: straysFrom(pings, at, proven) };
+    if (proven.refutes(ping)) return { at, strays: straysFrom(pings, at, proven, slack) };
     proven.take(ping);
   }
   return undefined;
 }
 
-function straysFrom(pings: readonly HostPing[], at: number, proven: Proven): readonly HostPing[] {
+function straysFrom(pings: readonly HostPing[], at: number, proven: Proven, slack: number): readonly HostPing[] {
   const refuted = [pings[at] as HostPing];
   for (const next of pings.slice(at + 1, at + 1 + lookMax)) {
     if (!proven.refutes(next)) {
-      if (provenBeside(refuted.toReversed()).refutes(next)) return refuted;
+      if (provenBeside(refuted.toReversed(), slack).refutes(next)) return refuted;
     } else if (refuted.push(next) > straysMax) return [];
   }
   // At the end of the pings a step and a stray look alike.
@@ -147,10 +160,10 @@ function straysFrom(pings: readonly HostPing[], at: number, proven: Proven): rea
 const beside = 24;
 
 /** The first ping after the step that the ping at index `proof` proves: the step is at it or somewhat earlier. */
-function provenStep(pings: readonly HostPing[], proof: number): number {
+function provenStep(pings: readonly HostPing[], proof: number, slack: number): number {
   // The clock may have stepped again soon, so only pings that agree with the proof count. Pings that they refute were before the step.
-  const later = agreeing(pings.slice(proof, proof + beside));
-  const after = provenBeside(later);
+  const later = agreeing(pings.slice(proof, proof + beside), slack);
+  const after = provenBeside(later, slack);
   const begin = Math.max(0, proof - beside);
   const from = begin + pings.slice(begin, proof).findLastIndex((ping) => after.refutes(ping)) + 1;
   const middleOf = (some: readonly HostPing[]): number => median(some.map(({ upper, lower }) => (upper + lower) / 2));
@@ -161,17 +174,21 @@ function provenStep(pings: readonly HostPing[], proof: number): number {
 }
 
 /** The first ping after a step found near `at`, and the neighbouring pings that were in flight during it: they fit neither side. */
-function besideStep(pings: readonly HostPing[], at: number): { readonly first: number; readonly straddling: readonly HostPing[] } {
+function besideStep(
+  pings: readonly HostPing[],
+  at: number,
+  slack: number,
+): { readonly first: number; readonly straddling: readonly HostPing[] } {
   const straddling: HostPing[] = [];
   let first = at;
   for (; first < Math.min(at + straysMax, pings.length - 1); first++) {
     const ping = pings[first] as HostPing;
-    if (!provenBeside(pings.slice(first + 1, first + 1 + beside)).refutes(ping)) break;
-    if (provenBeside(pings.slice(Math.max(0, first - beside), first).reverse()).refutes(ping)) straddling.push(ping);
+    if (!provenBeside(pings.slice(first + 1, first + 1 + beside), slack).refutes(ping)) break;
+    if (provenBeside(pings.slice(Math.max(0, first - beside), first).reverse(), slack).refutes(ping)) straddling.push(ping);
   }
   for (let last = at - 1; last > Math.max(0, at - 1 - straysMax); last--) {
     const ping = pings[last] as HostPing;
-    if (!provenBeside(pings.slice(Math.max(0, last - beside), last).reverse()).refutes(ping)) break;
+    if (!provenBeside(pings.slice(Math.max(0, last - beside), last).reverse(), slack).refutes(ping)) break;
     straddling.push(ping);
   }
   return { first, straddling };

@@ -343,7 +343,7 @@ function placeByMessages(hosts: readonly Host[], placed: (PlacedHost | undefined
   }
 }
 
-/** Places a host by one with which it shares its clock, else by the one with which it shares most events. */
+/** Places a host by one with which it shares its clock, else by the one with which it shares most events: half as good where that clock stepped. */
 function placeByMessage(
   hosts: readonly Host[],
   placed: readonly (PlacedHost | undefined)[],
@@ -351,7 +351,7 @@ function placeByMessage(
   met: MetHosts,
 ): PlacedHost | undefined {
   const host = hosts[index] as Host;
-  let best: { by: number; pings: readonly HostPing[] } | undefined;
+  let best: { by: number; pings: readonly HostPing[]; worth: number } | undefined;
   let compared = 0;
   for (const by of met.of(index)) {
     if (compared >= comparedMax) break;
@@ -364,14 +364,14 @@ function placeByMessage(
     const offset = sharedOffset(host, hosts[by] as Host, known.model, pings);
     if (offset !== undefined) {
       const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0, slope: 0 }];
-      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, known: windows, isSteady: true });
+      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, known: () => windows, isSteady: true });
     }
-    if (pings.length > (best?.pings.length ?? 0)) best = { by, pings };
+    const worth = pings.length / (1 + (known.offset?.steps.length ?? 0));
+    if (worth > (best?.worth ?? 0)) best = { by, pings, worth };
   }
   if (best === undefined) return undefined;
   const { model } = placed[best.by] as PlacedHost;
-  const windows = exitOffsets(host, hosts[best.by] as Host, model);
-  return placedBy(best.pings, { method: 'messages', host, leader: index, referenceBound: model.alignment.bound ?? 0, known: windows });
+  return placedBy(best.pings, { method: 'messages', host, leader: index, referenceBound: model.alignment.bound ?? 0, known: exitOffsets });
 }
 
 /**

@@ -159,8 +159,8 @@ export interface HostOffset {
 }
 
 export interface OffsetHints {
-  /** Offsets known better than by the middle of the pings' limits, in order of time: the model is then made of them. */
-  readonly known?: readonly WindowOffset[];
+  /** Offsets that pings show better than by the middle of their limits, in order of time: where there are any, the model is made of them. */
+  readonly known?: (pings: readonly HostPing[]) => readonly WindowOffset[];
   /** Collectives and calls with other hosts while the clock stepped, as pings: they locate the step between two pings. */
   readonly together?: readonly HostPing[];
   /** The clock is one that others read too, and is not known to have stepped. */
@@ -172,10 +172,9 @@ export function fitHostOffset(
   pings: readonly HostPing[],
   from: number,
   until: number,
-  { known = [], together = [], isSteady = false }: OffsetHints = {},
+  { known = () => [], together = [], isSteady = false }: OffsetHints = {},
 ): HostOffset {
-  // Where offsets are given, the pings are made of shared events: too few and too uneven to detect a step.
-  const breaks = known.length > 0 ? { steps: [], strays: [] } : clockBreaks(pings);
+  const breaks = isSteady ? { steps: [], strays: [] } : clockBreaks(pings, known(pings).length > 0);
   const strayPings = new Set(breaks.strays.map((index) => pings[index] as HostPing));
   const parts = [0, ...breaks.steps].map((first, place) => pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)));
   const steps = parts.slice(1).map((part, place) => placeStep(parts[place] as HostPing[], part, together));
@@ -192,10 +191,11 @@ export function fitHostOffset(
       from: Math.max(begin, Math.min(from, first.upperAt, first.lowerAt)),
       until: Math.min(end, Math.max(until, last.upperAt, last.lowerAt)),
     };
-    const windows = known.length > 0 ? known : windowOffsets(own, filterWindowNs, bestPings);
+    const better = known(own);
+    const windows = better.length > 0 ? better : windowOffsets(own, filterWindowNs, bestPings);
     for (const window of windows) measured.push(window);
     const smooth = smoothOffsets(windows);
-    const curve = known.length > 0 ? undefined : curveOf(windows, smooth);
+    const curve = better.length > 0 ? undefined : curveOf(windows, smooth);
     const envelope = new OffsetEnvelope(own, { driftSeen: curve?.driftSeen ?? 0, isSteady, ...(curve && { curve }) });
     segments.push({
       envelope,

@@ -21,6 +21,8 @@ export interface HostPing {
   /** When its answer was received: at that time the offset was at least `lower`. */
   readonly lowerAt: number;
   readonly lower: number;
+  /** Of a collective: the offset at `lowerAt` if its ranks left it together. */
+  readonly exit?: number;
 }
 
 /** Round-trip time of a ping, ns. */
@@ -63,7 +65,7 @@ export function hostPings(ranks: readonly ClockEvidence[], epoch: bigint, refere
       before = ping;
     }
   }
-  return pings.sort(hostBack > referenceBack + backSlackNs ? (a, b) => referenceTime(a) - referenceTime(b) || inOrder(a, b) : inOrder);
+  return pings.sort(hostBack > referenceBack + backSlackNs ? inReferenceOrder : inOrder);
 }
 
 /** Pings of one burst may come in any order: the most that this makes a clock seem to go back, ns. */
@@ -73,3 +75,26 @@ const backSlackNs = 1e6;
 export const referenceTime = ({ at, lower, upper }: HostPing): number => at + (lower + upper) / 2;
 
 export const inOrder = (a: HostPing, b: HostPing): number => a.at - b.at || a.lower - b.lower || a.upper - b.upper;
+
+const inReferenceOrder = (a: HostPing, b: HostPing): number => referenceTime(a) - referenceTime(b) || inOrder(a, b);
+
+/**
+ * Pings of which no record says in which order they were made, by the clock that was not set back: in the order of the other one, which shows some times
+ * twice, they go to and fro by the whole step.
+ */
+export function asMade(pings: HostPing[]): HostPing[] {
+  const byHost = pings.sort(inOrder);
+  const byReference = byHost.toSorted(inReferenceOrder);
+  return backOf(byHost, referenceTime) > 2 * backOf(byReference, ({ at }) => at) + backSlackNs ? byReference : byHost;
+}
+
+/** How far a clock goes back between successive pings, in total, ns. */
+function backOf(pings: readonly HostPing[], time: (ping: HostPing) => number): number {
+  let [back, before] = [0, Number.NEGATIVE_INFINITY];
+  for (const ping of pings) {
+    const now = time(ping);
+    if (now < before) back += before - now;
+    before = now;
+  }
+  return back;
+}

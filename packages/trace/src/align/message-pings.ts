@@ -11,7 +11,7 @@ import { nanosPerSecond } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
-import { type HostPing, inOrder, isExact } from './host-pings.ts';
+import { asMade, type HostPing, isExact } from './host-pings.ts';
 import type { Host } from './hosts.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
@@ -30,15 +30,15 @@ interface Common {
   readonly other: Interval;
 }
 
-/** Pings made of the events that `host` shares with `other`, which has the clock `model`; in order of time. */
+/** Pings made of the events that `host` shares with `other`, which has the clock `model`; as made. */
 export function messagePings(host: Host, other: Host, model: ClockModel): HostPing[] {
   const pings: HostPing[] = [];
-  const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {
+  const add = (upperAt: number, upper: number, lowerAt: number, lower: number, exit?: number): void => {
     const ping = { at: Math.round((upperAt + lowerAt) / 2), upperAt, upper: upper + 1, lowerAt, lower: lower - 1 };
-    if (Object.values(ping).every(isExact)) pings.push(ping);
+    if (Object.values(ping).every(isExact)) pings.push(exit === undefined ? ping : { ...ping, exit });
   };
   for (const { own, other: theirs } of commonOf(host, other, model, 'collectives', 'collectives')) {
-    add(own.start, theirs.end - own.start, own.end, theirs.start - own.end);
+    add(own.start, theirs.end - own.start, own.end, theirs.start - own.end, theirs.end - own.end);
   }
   for (const { own, other: theirs } of commonOf(host, other, model, 'clients', 'servers')) {
     add(own.start, theirs.start - own.start, own.end, theirs.end - own.end);
@@ -47,7 +47,7 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
     add(own.end, theirs.end - own.end, own.start, theirs.start - own.start);
   }
   for (const { upper, lower } of sendPairs(host, other, model)) add(upper.at, upper.limit, lower.at, lower.limit);
-  return pings.filter(({ lower, upper }) => lower <= upper).sort(inOrder);
+  return asMade(pings.filter(({ lower, upper }) => lower <= upper));
 }
 
 /** One-sided limit of a host's offset by one send, at its time on the host's clock. */
@@ -90,14 +90,14 @@ function times({ ranks, epoch }: Host, kind: 'sends' | 'receives'): ReadonlyMap<
   return found;
 }
 
-/** Offsets by shared exits, one per window; empty when the hosts share none. */
-export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowOffset[] {
-  const windows = new Map<number, Common[]>();
-  for (const common of commonOf(host, other, model, 'collectives', 'collectives')) {
-    const window = Math.floor(common.own.end / exitWindowNs);
+/** Offsets by shared exits, one per window; empty where no ping is a collective. */
+export function exitOffsets(pings: readonly HostPing[]): WindowOffset[] {
+  const windows = new Map<number, Exit[]>();
+  for (const exit of exitsOf(pings)) {
+    const window = Math.floor(exit.at / exitWindowNs);
     const held = windows.get(window);
-    if (held === undefined) windows.set(window, [common]);
-    else held.push(common);
+    if (held === undefined) windows.set(window, [exit]);
+    else held.push(exit);
   }
   const offsets = [...windows.values()].map(exitOffset).sort((a, b) => a.at - b.at);
   const [first, last] = [offsets[0], offsets.at(-1)];
@@ -105,12 +105,20 @@ export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowO
   return offsets.map((offset) => ({ ...offset, slope }));
 }
 
+/** The end of a collective on the host's clock, and the offset there if all ranks left together. */
+interface Exit {
+  readonly at: number;
+  readonly offset: number;
+}
+
+const exitsOf = (pings: readonly HostPing[]): Exit[] =>
+  pings.flatMap(({ lowerAt, exit }) => (exit === undefined ? [] : [{ at: lowerAt, offset: exit }]));
+
 /** The middle of at least one collective's exits, and twice their median deviation. */
-function exitOffset(commons: readonly Common[]): WindowOffset {
-  const offsets = commons.map(({ own, other }) => other.end - own.end);
-  const offset = median(offsets);
-  const width = 2 * median(offsets.map((value) => Math.abs(value - offset)));
-  return { at: Math.round(median(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000), slope: 0 };
+function exitOffset(exits: readonly Exit[]): WindowOffset {
+  const offset = median(exits.map((exit) => exit.offset));
+  const width = 2 * median(exits.map((exit) => Math.abs(exit.offset - offset)));
+  return { at: Math.round(median(exits.map(({ at }) => at))), offset, width: Math.max(width, 1000), slope: 0 };
 }
 
 /**
@@ -122,10 +130,10 @@ export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: 
   const shift = Number(host.epoch - other.epoch);
   const offset = shift + model.offsetAt((pings[0] as HostPing).at + shift);
   if (pings.some(({ lower, upper }) => offset < lower || offset > upper)) return undefined;
-  const commons = commonOf(host, other, model, 'collectives', 'collectives');
-  if (commons.length === 0) return offset;
-  const exits = exitOffset(commons);
-  return Math.abs(exits.offset - offset) <= Math.max((spreads * exits.width) / 2, exitSpread) ? offset : undefined;
+  const exits = exitsOf(pings);
+  if (exits.length === 0) return offset;
+  const middle = exitOffset(exits);
+  return Math.abs(middle.offset - offset) <= Math.max((spreads * middle.width) / 2, exitSpread) ? offset : undefined;
 }
 
 /** Offset of a host by shared steps, ns. */

@@ -71,3 +71,23 @@ it.each(someSeeds([1, 2]))('hosts that nobody pings any more stay together, and 
   expect(judged.bound).toBeGreaterThan(3e6);
   expect(judged.apart).toBeLessThan(400e3);
 });
+
+it.each(someSeeds([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]))(
+  'a clock that nobody pings and that steps, mostly back, is cut there by the collectives and calls of its ranks (seed %i)',
+  (seed) => {
+    const random = new Random(seed, 'unpinged steps');
+    const hosts = 2 + Math.floor(random.uniform(0, 2));
+    const bare = 1 + Math.floor(random.uniform(0, hosts));
+    // Where nobody is pinged at all, the first host's clock is the axis: nothing shows that it steps.
+    const host = bare === hosts ? 1 + Math.floor(random.uniform(0, hosts - 1)) : Math.floor(random.uniform(0, bare));
+    const micros = Math.round((random.chance(0.3) ? 1 : -1) * 10 ** random.uniform(4, 7));
+    const clockSteps = [{ host, seconds: random.uniform(2, 25), micros }];
+    const noPings = Array.from({ length: bare }, (_, index) => index);
+    const judged = judgeClocks({ ranks: 2 * hosts, hosts, seconds: 30, seed, driftPpm: 20, clockSteps, noPings });
+    const { apartBeyond, belowWithin, unmarked } = judged;
+    expect({ clockSteps, apartBeyond, belowWithin, unmarked }).toEqual({ clockSteps, apartBeyond: 0, belowWithin: 0, unmarked: 0 });
+    // The axis drifts with the first host where that is the reference: by 20 µs a second.
+    expect(judged.beyond).toBeLessThan(bare === hosts ? 30 * 2 * 25_000 : 1);
+    expect(judged.error).toBeLessThan(Math.abs(micros) * 1000 + 2e6);
+  },
+);
