@@ -286,9 +286,14 @@ export class PerfettoEvents {
       this.#lanes--;
       return undefined;
     }
-    // Our writer numbers tracks of lanes 3, 5, 7, …
-    return laneOfTrack(typeof key === 'number' && key % 2 === 1 ? (key - 1) / 2 : index, process, about);
+    return laneOfTrack(ownIndexOf(key) ?? limits.perfettoTracksMax + index, process, about);
   }
+}
+
+/** Our writer numbers tracks of lanes 3, 5, 7, …: lists by lane are as long as the largest number. Undefined for any other track. */
+function ownIndexOf(key: TrackKey): number | undefined {
+  const index = (Number(key) - 1) / 2;
+  return Number.isInteger(index) && index >= 1 && index <= limits.perfettoTracksMax ? index : undefined;
 }
 
 function foreignLane(index: number, process: TraceProcess, about: TrackAbout | undefined): TraceLane {

@@ -326,6 +326,35 @@ describe('what is no Perfetto trace', () => {
     expect(refused(inPacket(0x5a, 0x02, 0x48, 0xff, 0x40, 0x00))).toMatch(/a field ends after the message it is in$/);
   });
 
+  it.each([
+    ['rank', { rank: 1e12 }, {}, 'from 0 to 262144, got 1000000000000'],
+    ['rank', { rank: -1 }, {}, 'from 0 to 262144, got -1'],
+    ['rank', { rank: 0.5 }, {}, 'from 0 to 262144, got 0.5'],
+    ['world size', {}, { worldSize: 1e15 }, 'from 0 to 262144, got 1000000000000000'],
+    ['number', { index: 0 }, {}, 'from 1 to 262144, got 0'],
+  ])('is refused where the %s of a process is none that a job can have: %j %j', (what, about, of, wanted) => {
+    const chunks = written((sink) => {
+      const process = traceProcess(about);
+      sink.begin(traceHeader([process], of));
+      sink.end([processTotals({ process })]);
+    });
+    expect(refused(chunks)).toBe(`not_perfetto: Cannot read the Perfetto trace: the ${what} of one of its processes must be ${wanted}`);
+  });
+
+  it('has lanes with small numbers, whatever those of its tracks are: readers keep lists by lane', () => {
+    const process = traceProcess();
+    const lanes = [7, 2 ** 40, 2 ** 51, 0].map((index) => traceLane({ process, index, name: `lane ${index}` }));
+    const chunks = written((sink) => {
+      sink.begin(traceHeader([process]));
+      for (const lane of lanes) sink.lane(lane);
+      for (const lane of lanes) sink.event(traceEvent({ lane, name: lane.name }));
+      sink.end([processTotals({ process })]);
+    });
+    const read = readSinkCalls(chunks).calls.map((call) => ('state' in call ? [call.lane.index, call.name] : [call.index, call.name]));
+    const expected = [7, 262_146, 262_147, 262_148].map((index, at) => [index, lanes[at]?.name]);
+    expect(read).toEqual([...expected, ...expected]);
+  });
+
   it('is read up to where it was cut after its first packet, and says where', () => {
     expect(readPerfetto(() => [small]).stopped).toBeUndefined();
     const stops = new Set<string>();
