@@ -205,6 +205,10 @@ export class PerfettoEvents {
     this.#endAt(time);
     event.arguments = this.#fields.readArguments(this.#packets.wire, sequence);
     if (event.arguments !== undefined) this.#recognise();
+    // Our writer ends a span with all that it knows of it; others add to what they began it with.
+    if (!this.#survey.isOurs && event.arguments !== undefined && begun.arguments !== undefined) {
+      event.arguments = new Map([...begun.arguments, ...event.arguments]);
+    }
     this.#report();
   }
 

@@ -238,6 +238,22 @@ describe('a trace of somebody else', () => {
     );
   });
 
+  it('ends a span with the arguments of its begin, too: an end adds to them', () => {
+    const given =
+      (...numbers: readonly (readonly [string, number])[]): Packet =>
+      (out) => {
+        on(2)(out);
+        for (const [key, value] of numbers) {
+          inside(out, 4, (of) => {
+            of.string(10, key);
+            of.uint(4, value);
+          });
+        }
+      };
+    const packets = [...who, event(0, begin, given(['url', 1], ['tries', 1])), event(9, end, given(['tries', 2], ['status', 200]))];
+    expect(reported(packets).slice(1)).toEqual(['0 span  open 0 {"url":1,"tries":1}', '0 span  close 9 {"url":1,"tries":2,"status":200}']);
+  });
+
   it('reads counters with their unit, factor and increments', () => {
     const memory = track(3, (out) => {
       out.uint(5, 1);

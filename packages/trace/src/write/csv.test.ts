@@ -74,6 +74,17 @@ it('CSV: a span announced as open is one row when it ends, and one without a len
   ]);
 });
 
+it('CSV: a collective that ends without arguments keeps those of its begin', () => {
+  const call = { kind: 'collective', name: 'all_reduce', group: 'dp', start: traceTime(5) } as const;
+  const rows = cellsOf(
+    written(csvWriter, [
+      { ...call, state: 'open', arguments: new Map([['k', 1]]) },
+      { ...call, state: 'close', length: nanos(20) },
+    ]),
+  );
+  expect(rows.slice(1).map((row) => [row[9], row[17]])).toEqual([['20', '{"k":1}']]);
+});
+
 it('spans of one lane, start and name each keep their end, the inner one first', () => {
   const f = { name: 'f', start: traceTime(5) } as const;
   const events = [

@@ -14,7 +14,7 @@
 
 import { type CollectiveNumber, collectiveNumberData } from '../match/collective-number.ts';
 import { ByteBuffer } from '../model/byte-buffer.ts';
-import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
+import { type ArgumentVisitor, visitArguments } from '../model/event-arguments.ts';
 import { wellFormedJson } from '../model/json-buffer.ts';
 import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { isDeviceKind } from '../model/lanes.ts';
@@ -58,7 +58,7 @@ class CsvWriter implements TraceSink {
     } else {
       const begun = this.#open.pop(keyOf(event));
       if (begun === undefined) return;
-      this.#row(hasArguments(event) ? event : { ...event, arguments: begun.arguments }, String(Math.round(event.length)));
+      this.#row(event.arguments === undefined ? { ...event, arguments: begun.arguments } : event, String(Math.round(event.length)));
     }
   }
 
