@@ -6,6 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
 import { readSinkCalls } from '../testing/sink-calls.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { PerfettoPackets } from './perfetto-packets.ts';
+import { PerfettoSequence } from './perfetto-sequence.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 type Packet = (out: ProtobufBuffer) => void;
@@ -204,6 +206,25 @@ describe('a trace of somebody else', () => {
       ['', '', 'events', undefined],
     ]);
     expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 0, arguments: 0 });
+  });
+
+  it('holds a string once, however often it is given the same number', () => {
+    const named: Packet = (packet) =>
+      inside(packet, 12, (data) =>
+        inside(data, 2, (entry) => {
+          entry.uint(1, 7);
+          entry.string(2, 'load');
+        }),
+      );
+    const held = { bytes: 0 };
+    const sequence = new PerfettoSequence(held);
+    const packets = new PerfettoPackets(foreign([named, named, named]));
+    const bytes: number[] = [];
+    while (packets.next()) {
+      sequence.take(packets);
+      bytes.push(held.bytes);
+    }
+    expect(bytes).toEqual(Array(3).fill(bytes[0]));
   });
 
   it('reads arguments of every type, and what lies inside of them', () => {
