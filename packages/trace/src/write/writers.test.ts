@@ -115,7 +115,7 @@ describe('chromeWriter', () => {
     expect(text).toContain('"ts":-1.007,"dur":1000.000,"name":"b"');
   });
 
-  it('chains flows, and ends those of an rpc', () => {
+  it('chains flows, those of a remote call with several servers too', () => {
     const call = { kind: 'rpc', flow: 5n } as const;
     const events = [
       event('c', 0, 1, collective),
@@ -123,12 +123,13 @@ describe('chromeWriter', () => {
       event('c', 2, 1, collective),
       event('m', 3, 1, call),
       event('m', 4, 1, call),
+      event('m', 5, 1, call),
     ];
     expect(
       chromeEvents(events)
         .map(({ ph }) => ph)
         .join(''),
-    ).toBe('XsXtXtXsXf');
+    ).toBe('XsXtXtXsXtXt');
   });
 
   it('keeps both arguments of one name', () => {
