@@ -117,7 +117,13 @@ describe('a trace of ours', () => {
       }),
       { maxLength: 30 },
     ),
-    totals: fc.record({ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() }),
+    totals: fc.record(
+      {
+        ...{ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() },
+        ...{ from: whole.map((time) => traceTime(0 - time)), until: whole.map(traceTime) },
+      },
+      { requiredKeys: ['batches', 'missing', 'late', 'ended'] },
+    ),
     pruned: fc.subarray([
       { what: 'detail', steps: [3, 12_000], on: '2026-01-31' },
       { what: 'steps', steps: undefined, on: '2026-03-01' },

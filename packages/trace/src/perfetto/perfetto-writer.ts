@@ -307,7 +307,21 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, crowded, counts, ended, goesOn, place, pruned }: ProcessTotals): void {
+  #writeTotals({
+    process,
+    batches,
+    missing,
+    dropped,
+    late,
+    crowded,
+    counts,
+    ended,
+    goesOn,
+    from,
+    until,
+    place,
+    pruned,
+  }: ProcessTotals): void {
     const facts = {
       batches,
       missing,
@@ -317,6 +331,9 @@ class PerfettoWriter implements TraceSink {
       ended,
       // Hardly any trace is of a part of a run.
       goesOn: goesOn === true ? goesOn : undefined,
+      // Reports compare ends of ranks by these, and count spans that never ended up to there.
+      from,
+      until,
       ...placeFacts(place),
       ...prunedFacts(pruned),
       outOfRange: this.#outOfRange.get(process) ?? 0,
