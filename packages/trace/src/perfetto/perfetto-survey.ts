@@ -164,7 +164,8 @@ class Survey {
       worldSize: typeof worldSize === 'number' ? worldSize : processes.size,
       processes: [...processes.values()],
     };
-    return this.#surveyed(BigInt(perfettoOrigin), header, processes, {
+    const origin = facts?.get('origin');
+    return this.#surveyed(BigInt(Number.isSafeInteger(origin) ? (origin as number) : perfettoOrigin), header, processes, {
       isOurs: true,
       totals: totals.filter((total) => total !== undefined).sort((a, b) => a.process.index - b.process.index),
     });

@@ -232,6 +232,26 @@ describe('a trace of ours', () => {
     expect(asRead).toEqual(asMerged);
   });
 
+  it('has the events of a host whose date is some days early', () => {
+    const day = 86_400e9;
+    const process = traceProcess({ hasDevices: false });
+    const lane = traceLane({ process });
+    const events = [-3 * day, -3.9 * day, -day, 0, 40 * day].map((start) =>
+      traceEvent({ lane, start: traceTime(start), length: nanos(7) }),
+    );
+    for (const unixEpoch of [undefined, 1_766_000_000_123_456_789n]) {
+      const chunks = written((sink) => {
+        sink.begin(traceHeader([process], { unixEpoch }));
+        sink.lane(lane);
+        for (const event of events) sink.event(event);
+        sink.end([processTotals({ process })]);
+      });
+      const { header, calls } = readSinkCalls(chunks);
+      expect(header.unixEpoch).toBe(unixEpoch);
+      expect(calls.slice(1)).toEqual(events);
+    }
+  });
+
   it('tells as much of its clocks at each time as the merge that wrote it', () => {
     // Half a second around its step, a clock is known to 20 ms; at other times to less than 1 ms.
     const { sources } = simulatedCluster({
