@@ -9,13 +9,13 @@ import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-si
 import { isOfSequence, snapshotTimes } from './perfetto-clocks.ts';
 import { clockId } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { perfettoOrigin } from './perfetto-origin.ts';
 import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
 import { cannotRead } from './perfetto-wire.ts';
-import { perfettoOrigin } from './perfetto-writer.ts';
 
 export interface PerfettoSurvey {
   readonly header: TraceHeader;

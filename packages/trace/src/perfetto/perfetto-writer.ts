@@ -31,18 +31,8 @@ import { alignmentText, LaneOrder, laneName, processNames } from '../write/proce
 import { boundsText } from './bounds-text.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
+import { originOf, perfettoOrigin } from './perfetto-origin.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
-
-/** Perfetto's timestamp (ns) of TraceTime 0: one day, more than the spread of hosts that agree on the date. */
-export const perfettoOrigin = 86_400e9;
-/** The largest, for a host whose date is wrong: half of the range in which a double counts ns, 52 days. */
-const originMax = 2 ** 52;
-
-/** The origin of a trace whose first event is at `first`: a day before it, where that is before the usual one. */
-function originOf(first: number): number {
-  const wanted = perfettoOrigin - first;
-  return first >= -perfettoOrigin || !(wanted <= originMax) ? perfettoOrigin : wanted;
-}
 
 /** Sequence of packets that belong to no lane; lane N has N + 1. */
 const runSequence = 1;
