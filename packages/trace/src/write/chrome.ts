@@ -125,7 +125,11 @@ class ChromeWriter implements TraceSink {
         ...process,
         metadata: Object.fromEntries(metadata),
       })),
-      totals: totals.map(({ process, ...counts }) => ({ pid: process.index, ...counts })),
+      totals: totals.map(({ process, place, ...counts }) => ({
+        pid: process.index,
+        ...counts,
+        ...(place && { place: { ...place, entered: Object.fromEntries(place.entered) } }),
+      })),
     };
     this.#out.ascii('\n],"otherData":');
     this.#out.utf8(wellFormedJson(otherData));

@@ -144,6 +144,16 @@ describe('chromeWriter', () => {
     expect(chromeEvents([given])[0]).toMatchObject({ args });
   });
 
+  it('ends with the place of each process, and the last collective that it entered in each group', () => {
+    const chunks: Uint8Array[] = [];
+    const sink = chromeWriter((chunk) => chunks.push(chunk.slice()));
+    sink.begin(traceHeader([process]));
+    sink.end([{ ...totals, place: { step: 3, phase: undefined, collective: undefined, entered: new Map([['dp', 7]]) } }]);
+    expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({
+      otherData: { totals: [{ place: { step: 3, entered: { dp: 7 } } }] },
+    });
+  });
+
   it('leaves out and counts counter values that JSON cannot hold', () => {
     const text = textOf(chromeWriter, [event('memory', 0, 0, { kind: 'counter', lane: memory, value: Number.POSITIVE_INFINITY })]);
     expect(JSON.parse(text)).toMatchObject({ otherData: { countersNotFinite: 1 } });
