@@ -9,7 +9,7 @@
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { launchFlow } from '../model/launch-flow.ts';
-import type { ReadBudget } from '../model/read-budget.ts';
+import { type ReadBudget, textBytes } from '../model/read-budget.ts';
 import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoClocks } from './perfetto-clocks.ts';
 import { eventType, sequenceFlags } from './perfetto-fields.ts';
@@ -48,8 +48,13 @@ interface Track {
   cleared: number;
 }
 
-/** Memory of an open span: itself, and a name that may be its own. */
-const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
+/** Memory of an open span: itself, and a name and arguments that may be its own. */
+function openBytes({ name, category, arguments: given = noArguments }: TraceEvent): number {
+  let bytes = 512 + 2 * (name.length + category.length);
+  for (const [key, value] of given) bytes += textBytes + 2 * (key.length + (typeof value === 'string' ? value.length : 0));
+  return bytes;
+}
+const noArguments: ReadonlyMap<string, string | number> = new Map();
 
 export class PerfettoEvents {
   readonly skipped: PerfettoSkipped;

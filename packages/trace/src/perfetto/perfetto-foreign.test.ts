@@ -4,10 +4,13 @@ import { deflateSync, gzipSync, unzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
+import { finish } from '../model/finish.ts';
+import { ReadBudget } from '../model/read-budget.ts';
 import { readSinkCalls } from '../testing/sink-calls.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
+import { readPerfetto } from './perfetto-trace.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 type Packet = (out: ProtobufBuffer) => void;
@@ -416,6 +419,24 @@ describe('a trace of somebody else', () => {
     const { calls, skipped } = readSinkCalls(foreign([event(0, instant, many), event(1, instant, (out) => inside(out, 4, deep(100)))]));
     expect(calls.map((call) => ('arguments' in call ? call.arguments?.size : -1))).toEqual([-1, limits.perfettoArgumentsMax, undefined]);
     expect(skipped.arguments).toBe(2);
+  });
+
+  it('charges what open spans hold, their arguments too, and gives it back when they end', () => {
+    const argued: Packet = (out) => {
+      on(2)(out);
+      inside(out, 4, (of) => {
+        of.string(10, 'key');
+        of.string(6, 'x'.repeat(50_000));
+      });
+    };
+    const spans = Array.from({ length: 20 }, (_, at) => event(at, begin, argued));
+    const read = (packets: readonly Packet[]): void => {
+      const chunks = foreign(packets);
+      const sink = { begin: () => {}, lane: () => {}, event: () => {}, end: () => {} };
+      finish(readPerfetto(() => chunks, new ReadBudget(1024 ** 2)).events(sink));
+    };
+    expect(() => read([...who, ...spans])).toThrow('it must fit in 1 MiB of memory');
+    read([...who, ...spans.flatMap((span, at) => [span, event(at, instant, on(bigTrack)), event(at + 1, end, on(2))])]);
   });
 
   it('has bounded clocks in a snapshot', () => {
