@@ -132,7 +132,7 @@ export class OpenSpan {
     for (const child of this.children ?? []) if (isInside(child)) child.adopt(builder, id);
   }
 
-  /** Readers that have its open row already know the old name, until it ends. */
+  /** A merge that has written its open row keeps the old name. */
   rename(builder: BatchBuilder, name: string): void {
     this.begin = { ...this.begin, name };
     if (this.#serial !== builder.serial) return;

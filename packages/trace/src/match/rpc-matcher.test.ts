@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type MatchedRpc, type RpcHalf, RpcMatcher, type RpcMatcherOptions } from './rpc-matcher.ts';
 
 const ms = 1e6;
@@ -208,6 +208,27 @@ describe('rpc matcher', () => {
     matcher.end();
     const { added, reported, givenUp, pending, excess, duplicates } = matcher.counts;
     expect({ sum: reported + givenUp + pending, excess, duplicates }).toEqual({ sum: added, excess: 20_000 - 1024, duplicates: 19_999 });
+  });
+
+  it('finds the oldest of those beyond its bounds without a search, also in a storm of failed or unended calls', () => {
+    const { matcher } = matching({ pendingHalvesMax: 1000 });
+    const searches = [vi.spyOn(Map.prototype, 'keys'), vi.spyOn(Map.prototype, 'values')];
+    for (let index = 0; index < 40_000; index++) {
+      const call = { ...half('client 1 c<p 0-1'), spanId: `${index}`, traceId: `${index}`, start: index };
+      matcher.add(index % 2 === 0 ? { ...call, end: undefined } : { ...call, end: index + 1, status: 'error' });
+    }
+    expect(searches.reduce((sum, { mock }) => sum + mock.calls.length, 0)).toBeLessThan(10);
+    for (const search of searches) search.mockRestore();
+    matcher.end();
+    expect(matcher.counts).toMatchObject({ added: 40_000, reported: 1000, evicted: 39_000, pending: 0 });
+  });
+
+  it('evicts open halves again after all of them had gone', () => {
+    const { matcher } = matching({ pendingHalvesMax: 1 });
+    for (const text of ['client 1 a<p 0-', 'client 1 b<p 1-', 'client 1 c<p 2-']) matcher.add(half(text));
+    matcher.close(half('client 1 c<p 2-3'));
+    for (const text of ['client 1 d<p 4-', 'client 1 e<p 5-', 'client 1 f<p 6-']) matcher.add(half(text));
+    expect(matcher.counts).toMatchObject({ added: 6, evicted: 5, pending: 1 });
   });
 
   // Ids from a small pool, so that every case of ids occurs: shared ones, chains, floods, duplicates, none.

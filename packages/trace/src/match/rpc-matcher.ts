@@ -115,8 +115,12 @@ export class RpcMatcher {
   readonly #servers = new Map<string, Half[]>();
   readonly #open = new Map<string, Half>();
   readonly #due = new DueQueue<Call>();
+  /** From the oldest one on. One iterator for all evictions: a new one steps over every entry deleted before the oldest. */
+  #oldestOpen = this.#open.values();
   /** Failed clients: the number of the attempt, and its end. */
   readonly #failures = new Map<string, { readonly attempt: number; readonly end: number }>();
+  /** As `#oldestOpen`; it never comes to its end, for it is asked only while there are too many. */
+  readonly #oldestFailures = this.#failures.keys();
   readonly #counts = { added: 0, reported: 0, pending: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
 
   constructor(onMatched: (rpc: MatchedRpc) => void, options: RpcMatcherOptions = {}) {
@@ -244,7 +248,7 @@ export class RpcMatcher {
     call.latestEnd = Math.max(call.latestEnd, end);
     if (about.side !== 'client' || about.status !== 'error' || about.traceId === '') return;
     this.#failures.set(retryKey(about), { attempt, end });
-    if (this.#failures.size > limits.rpcFailuresMax) this.#failures.delete(this.#failures.keys().next().value as string);
+    if (this.#failures.size > limits.rpcFailuresMax) this.#failures.delete(this.#oldestFailures.next().value as string);
   }
 
   /** Attempt number of a client: one more than that of the failed one that it repeats. */
@@ -290,7 +294,12 @@ export class RpcMatcher {
       this.#dismiss(call);
       return;
     }
-    const oldest = this.#open.values().next().value;
+    let oldest = this.#oldestOpen.next().value;
+    if (oldest === undefined) {
+      // An iterator that came to its end stays there.
+      this.#oldestOpen = this.#open.values();
+      oldest = this.#oldestOpen.next().value;
+    }
     if (oldest !== undefined) this.#dismiss(oldest.call);
   }
 

@@ -310,6 +310,7 @@ export class BatchMerger {
       member.open.delete(key);
       if (open?.placed === undefined) return false;
       event.lane = open.placed.lane;
+      event.name = open.strings[namesOf(open.table)[open.row] as number] as string;
       return true;
     }
     const placed = this.#lanesOf(run, track).placeOpen(event.start, id !== 0);

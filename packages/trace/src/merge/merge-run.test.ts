@@ -14,6 +14,7 @@ import { runCount } from '../../../../test/setup/seeds.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceSink } from '../model/trace-sink.ts';
+import { foldedWriter } from '../write/folded.ts';
 import { mergeRun } from './merge-run.ts';
 
 interface Line {
@@ -157,6 +158,26 @@ describe('merge', () => {
       'rank 0 main: op 41 +1',
       'rank 0 main: close epoch 45',
     ]);
+  });
+
+  it('ends a span under the name that it was announced by, whatever it is called by then: sinks match the two by it', () => {
+    const lines = [
+      { name: 'GET', start: 1, end: 45 },
+      { name: 'op', start: 41, end: 42 },
+    ];
+    const batches = flushed(0, lines, [10, 20, 30, 40]).map((batch) => {
+      const strings = batch.header.last ? batch.strings.map((text) => (text === 'GET' ? 'GET /users/:id' : text)) : batch.strings;
+      return { ...batch, strings };
+    });
+    const stacks: Uint8Array[] = [];
+    for (const _ of mergeRun(
+      [sourceOf(0, batches)],
+      foldedWriter((chunk) => stacks.push(chunk.slice())),
+    ));
+    expect(Buffer.concat(stacks).toString()).toBe('rank 0 · h;main;GET 43\nrank 0 · h;main;GET;op 1\n');
+    expect(merged([sourceOf(0, batches)]).lines).toEqual(['rank 0 main: open GET 1', 'rank 0 main: op 41 +1', 'rank 0 main: close GET 45']);
+    // Where nothing was announced yet, the later name counts.
+    expect(merged([sourceOf(0, batches.slice(-2))]).lines[0]).toBe('rank 0 main: GET /users/:id 1 +44');
   });
 
   it('takes outcome and arguments of a joined span from where it ended', () => {

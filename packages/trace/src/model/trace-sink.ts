@@ -107,7 +107,10 @@ export interface TraceLane {
  */
 export interface TraceEvent {
   readonly kind: 'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc';
-  /** `whole`: start and length known. `open`: begins here, its end comes as a later event or never. `close`: ends at start + length. */
+  /**
+   * `whole`: start and length known. `open`: begins here, its end comes as a later event or never. `close`: ends at start + length, under the start and name
+   * of its `open`.
+   */
   readonly state: 'whole' | 'open' | 'close';
   readonly lane: TraceLane;
   readonly start: TraceTime;

@@ -9,7 +9,7 @@
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { launchFlow } from '../model/launch-flow.ts';
-import type { ReadBudget } from '../model/read-budget.ts';
+import { type ReadBudget, textBytes } from '../model/read-budget.ts';
 import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoClocks } from './perfetto-clocks.ts';
 import { eventType, sequenceFlags } from './perfetto-fields.ts';
@@ -48,8 +48,13 @@ interface Track {
   cleared: number;
 }
 
-/** Memory of an open span: itself, and a name that may be its own. */
-const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
+/** Memory of an open span: itself, and a name and arguments that may be its own. */
+function openBytes({ name, category, arguments: given = noArguments }: TraceEvent): number {
+  let bytes = 512 + 2 * (name.length + category.length);
+  for (const [key, value] of given) bytes += textBytes + 2 * (key.length + (typeof value === 'string' ? value.length : 0));
+  return bytes;
+}
+const noArguments: ReadonlyMap<string, string | number> = new Map();
 
 export class PerfettoEvents {
   readonly skipped: PerfettoSkipped;
@@ -205,6 +210,10 @@ export class PerfettoEvents {
     this.#endAt(time);
     event.arguments = this.#fields.readArguments(this.#packets.wire, sequence);
     if (event.arguments !== undefined) this.#recognise();
+    // Our writer ends a span with all that it knows of it; others add to what they began it with.
+    if (!this.#survey.isOurs && event.arguments !== undefined && begun.arguments !== undefined) {
+      event.arguments = new Map([...begun.arguments, ...event.arguments]);
+    }
     this.#report();
   }
 
@@ -286,9 +295,14 @@ export class PerfettoEvents {
       this.#lanes--;
       return undefined;
     }
-    // Our writer numbers tracks of lanes 3, 5, 7, …
-    return laneOfTrack(typeof key === 'number' && key % 2 === 1 ? (key - 1) / 2 : index, process, about);
+    return laneOfTrack(ownIndexOf(key) ?? limits.perfettoTracksMax + index, process, about);
   }
+}
+
+/** Our writer numbers tracks of lanes 3, 5, 7, …: lists by lane are as long as the largest number. Undefined for any other track. */
+function ownIndexOf(key: TrackKey): number | undefined {
+  const index = (Number(key) - 1) / 2;
+  return Number.isInteger(index) && index >= 1 && index <= limits.perfettoTracksMax ? index : undefined;
 }
 
 function foreignLane(index: number, process: TraceProcess, about: TrackAbout | undefined): TraceLane {

@@ -4,8 +4,13 @@ import { deflateSync, gzipSync, unzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
+import { finish } from '../model/finish.ts';
+import { ReadBudget } from '../model/read-budget.ts';
 import { readSinkCalls } from '../testing/sink-calls.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { PerfettoPackets } from './perfetto-packets.ts';
+import { PerfettoSequence } from './perfetto-sequence.ts';
+import { readPerfetto } from './perfetto-trace.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 type Packet = (out: ProtobufBuffer) => void;
@@ -206,6 +211,25 @@ describe('a trace of somebody else', () => {
     expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 0, arguments: 0 });
   });
 
+  it('holds a string once, however often it is given the same number', () => {
+    const named: Packet = (packet) =>
+      inside(packet, 12, (data) =>
+        inside(data, 2, (entry) => {
+          entry.uint(1, 7);
+          entry.string(2, 'load');
+        }),
+      );
+    const held = { bytes: 0 };
+    const sequence = new PerfettoSequence(held);
+    const packets = new PerfettoPackets(foreign([named, named, named]));
+    const bytes: number[] = [];
+    while (packets.next()) {
+      sequence.take(packets);
+      bytes.push(held.bytes);
+    }
+    expect(bytes).toEqual(Array(3).fill(bytes[0]));
+  });
+
   it('reads arguments of every type, and what lies inside of them', () => {
     const argument =
       (key: string, about: Packet): Packet =>
@@ -236,6 +260,22 @@ describe('a trace of somebody else', () => {
     expect(reported([...who, event(0, instant, all)])[1]).toBe(
       '0 instant e {"b":"true","u":"18446744073709551615","i":-5,"d":0.5,"p":"0xffff00000000","j":"{}","n.x":1,"n.list[0]":7,"n.list[1]":8}',
     );
+  });
+
+  it('ends a span with the arguments of its begin, too: an end adds to them', () => {
+    const given =
+      (...numbers: readonly (readonly [string, number])[]): Packet =>
+      (out) => {
+        on(2)(out);
+        for (const [key, value] of numbers) {
+          inside(out, 4, (of) => {
+            of.string(10, key);
+            of.uint(4, value);
+          });
+        }
+      };
+    const packets = [...who, event(0, begin, given(['url', 1], ['tries', 1])), event(9, end, given(['tries', 2], ['status', 200]))];
+    expect(reported(packets).slice(1)).toEqual(['0 span  open 0 {"url":1,"tries":1}', '0 span  close 9 {"url":1,"tries":2,"status":200}']);
   });
 
   it('reads counters with their unit, factor and increments', () => {
@@ -379,6 +419,24 @@ describe('a trace of somebody else', () => {
     const { calls, skipped } = readSinkCalls(foreign([event(0, instant, many), event(1, instant, (out) => inside(out, 4, deep(100)))]));
     expect(calls.map((call) => ('arguments' in call ? call.arguments?.size : -1))).toEqual([-1, limits.perfettoArgumentsMax, undefined]);
     expect(skipped.arguments).toBe(2);
+  });
+
+  it('charges what open spans hold, their arguments too, and gives it back when they end', () => {
+    const argued: Packet = (out) => {
+      on(2)(out);
+      inside(out, 4, (of) => {
+        of.string(10, 'key');
+        of.string(6, 'x'.repeat(50_000));
+      });
+    };
+    const spans = Array.from({ length: 20 }, (_, at) => event(at, begin, argued));
+    const read = (packets: readonly Packet[]): void => {
+      const chunks = foreign(packets);
+      const sink = { begin: () => {}, lane: () => {}, event: () => {}, end: () => {} };
+      finish(readPerfetto(() => chunks, new ReadBudget(1024 ** 2)).events(sink));
+    };
+    expect(() => read([...who, ...spans])).toThrow('it must fit in 1 MiB of memory');
+    read([...who, ...spans.flatMap((span, at) => [span, event(at, instant, on(bigTrack)), event(at + 1, end, on(2))])]);
   });
 
   it('has bounded clocks in a snapshot', () => {

@@ -15,7 +15,7 @@ export const perfettoLimits = {
   perfettoInternedBytesMax: 268_435_456,
   /** One name, category or argument; the rest of a longer one is cut off. */
   perfettoTextBytesMax: 65_536,
-  /** Spans that are open at one time, about 300 bytes each beside their names; further ones are skipped and counted. */
+  /** Spans that are open at one time, about 300 bytes each beside their names and arguments; further ones are skipped and counted. */
   perfettoOpenSpansMax: 262_144,
   /** Arguments of one event; further ones are left out. */
   perfettoArgumentsMax: 1024,

@@ -103,6 +103,8 @@ export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessT
     ...(facts.has('place.step') ? { place: placeOfFacts(facts) } : {}),
     ended: facts.get('ended') === 'true',
     ...(facts.get('goesOn') === 'true' && { goesOn: true }),
+    ...(facts.has('from') && { from: traceTime(numberOf(facts, 'from', 0)) }),
+    ...(facts.has('until') && { until: traceTime(numberOf(facts, 'until', 0)) }),
   };
 }
 

@@ -104,8 +104,9 @@ export class PerfettoSequence {
       else if (tag === lengthTag(internedEntry.name)) text = wire.text(until);
       else wire.skip(tag, until);
     }
+    const replaced = strings.get(iid);
     strings.set(iid, text);
-    const bytes = entryBytes + 2 * text.length;
+    const bytes = entryBytes + 2 * text.length - (replaced === undefined ? 0 : entryBytes + 2 * replaced.length);
     this.#bytes += bytes;
     this.#held.bytes += bytes;
     if (this.#held.bytes > limits.perfettoInternedBytesMax) {

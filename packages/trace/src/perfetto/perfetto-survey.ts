@@ -2,17 +2,20 @@
 // own writer leaves (perfetto-own.ts): a trace that has them is one of ours.
 
 import { nanos } from '@ranktrace/protocol';
+import { TraceError } from '../model/errors.ts';
 import { isDeviceKind } from '../model/lanes.ts';
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
 import { isOfSequence, snapshotTimes } from './perfetto-clocks.ts';
 import { clockId } from './perfetto-fields.ts';
+import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { perfettoOrigin } from './perfetto-origin.ts';
 import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
-import { perfettoOrigin } from './perfetto-writer.ts';
+import { cannotRead } from './perfetto-wire.ts';
 
 export interface PerfettoSurvey {
   readonly header: TraceHeader;
@@ -36,6 +39,20 @@ export interface PerfettoSurvey {
 
 /** Sequence of the facts. */
 const factsSequence = 1;
+
+/** Every reader of the trace counts up to these numbers. Throws TraceError. */
+function checkFacts(index: number, facts: Arguments): void {
+  const most = limits.perfettoTracksMax;
+  const [rank = 0, worldSize = 0] = [facts.get('rank'), facts.get('worldSize')];
+  for (const [what, value, least] of [
+    ['number', index, 1],
+    ['rank', rank, 0],
+    ['world size', worldSize, 0],
+  ] as const) {
+    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) continue;
+    throw new TraceError('not_perfetto', `${cannotRead}the ${what} of one of its processes must be from ${least} to ${most}, got ${value}`);
+  }
+}
 
 /** Surveys a trace. Throws TraceError. */
 export function surveyPerfetto(chunks: Iterable<Uint8Array>, budget: ReadBudget, inflate?: InflateBundle): PerfettoSurvey {
@@ -124,9 +141,11 @@ class Survey {
   #ourProcesses(): Map<number, TraceProcess> | undefined {
     if (this.#run.size === 0) return undefined;
     const none: Arguments = new Map();
-    const processes = [...this.#run].map(([track, facts]) =>
-      processOfFacts(this.#tracks.pidOf(track), facts, this.#totals.get(track) ?? none),
-    );
+    const processes = [...this.#run].map(([track, facts]) => {
+      const index = this.#tracks.pidOf(track);
+      checkFacts(index, facts);
+      return processOfFacts(index, facts, this.#totals.get(track) ?? none);
+    });
     const withDevices = new Set<number>();
     for (const [key, about] of this.#tracks.entries()) if (isDeviceKind(laneKindOf(about))) withDevices.add(this.#tracks.pidOf(key));
     const sorted = processes.sort((a, b) => a.index - b.index);
@@ -145,7 +164,8 @@ class Survey {
       worldSize: typeof worldSize === 'number' ? worldSize : processes.size,
       processes: [...processes.values()],
     };
-    return this.#surveyed(BigInt(perfettoOrigin), header, processes, {
+    const origin = facts?.get('origin');
+    return this.#surveyed(BigInt(Number.isSafeInteger(origin) ? (origin as number) : perfettoOrigin), header, processes, {
       isOurs: true,
       totals: totals.filter((total) => total !== undefined).sort((a, b) => a.process.index - b.process.index),
     });

@@ -117,7 +117,13 @@ describe('a trace of ours', () => {
       }),
       { maxLength: 30 },
     ),
-    totals: fc.record({ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() }),
+    totals: fc.record(
+      {
+        ...{ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() },
+        ...{ from: whole.map((time) => traceTime(0 - time)), until: whole.map(traceTime) },
+      },
+      { requiredKeys: ['batches', 'missing', 'late', 'ended'] },
+    ),
     pruned: fc.subarray([
       { what: 'detail', steps: [3, 12_000], on: '2026-01-31' },
       { what: 'steps', steps: undefined, on: '2026-03-01' },
@@ -226,6 +232,26 @@ describe('a trace of ours', () => {
     expect(asRead).toEqual(asMerged);
   });
 
+  it('has the events of a host whose date is some days early', () => {
+    const day = 86_400e9;
+    const process = traceProcess({ hasDevices: false });
+    const lane = traceLane({ process });
+    const events = [-3 * day, -3.9 * day, -day, 0, 40 * day].map((start) =>
+      traceEvent({ lane, start: traceTime(start), length: nanos(7) }),
+    );
+    for (const unixEpoch of [undefined, 1_766_000_000_123_456_789n]) {
+      const chunks = written((sink) => {
+        sink.begin(traceHeader([process], { unixEpoch }));
+        sink.lane(lane);
+        for (const event of events) sink.event(event);
+        sink.end([processTotals({ process })]);
+      });
+      const { header, calls } = readSinkCalls(chunks);
+      expect(header.unixEpoch).toBe(unixEpoch);
+      expect(calls.slice(1)).toEqual(events);
+    }
+  });
+
   it('tells as much of its clocks at each time as the merge that wrote it', () => {
     // Half a second around its step, a clock is known to 20 ms; at other times to less than 1 ms.
     const { sources } = simulatedCluster({
@@ -324,6 +350,35 @@ describe('what is no Perfetto trace', () => {
     expect(refused(inPacket(0x00, 0x00))).toBe(`not_perfetto: ${cannot} 3 a field has the number 0`);
     expect(refused(inPacket(0x40, ...Array(10).fill(0xff), 0x01))).toMatch(/a number has more than 10 bytes$/);
     expect(refused(inPacket(0x5a, 0x02, 0x48, 0xff, 0x40, 0x00))).toMatch(/a field ends after the message it is in$/);
+  });
+
+  it.each([
+    ['rank', { rank: 1e12 }, {}, 'from 0 to 262144, got 1000000000000'],
+    ['rank', { rank: -1 }, {}, 'from 0 to 262144, got -1'],
+    ['rank', { rank: 0.5 }, {}, 'from 0 to 262144, got 0.5'],
+    ['world size', {}, { worldSize: 1e15 }, 'from 0 to 262144, got 1000000000000000'],
+    ['number', { index: 0 }, {}, 'from 1 to 262144, got 0'],
+  ])('is refused where the %s of a process is none that a job can have: %j %j', (what, about, of, wanted) => {
+    const chunks = written((sink) => {
+      const process = traceProcess(about);
+      sink.begin(traceHeader([process], of));
+      sink.end([processTotals({ process })]);
+    });
+    expect(refused(chunks)).toBe(`not_perfetto: Cannot read the Perfetto trace: the ${what} of one of its processes must be ${wanted}`);
+  });
+
+  it('has lanes with small numbers, whatever those of its tracks are: readers keep lists by lane', () => {
+    const process = traceProcess();
+    const lanes = [7, 2 ** 40, 2 ** 51, 0].map((index) => traceLane({ process, index, name: `lane ${index}` }));
+    const chunks = written((sink) => {
+      sink.begin(traceHeader([process]));
+      for (const lane of lanes) sink.lane(lane);
+      for (const lane of lanes) sink.event(traceEvent({ lane, name: lane.name }));
+      sink.end([processTotals({ process })]);
+    });
+    const read = readSinkCalls(chunks).calls.map((call) => ('state' in call ? [call.lane.index, call.name] : [call.index, call.name]));
+    const expected = [7, 262_146, 262_147, 262_148].map((index, at) => [index, lanes[at]?.name]);
+    expect(read).toEqual([...expected, ...expected]);
   });
 
   it('is read up to where it was cut after its first packet, and says where', () => {

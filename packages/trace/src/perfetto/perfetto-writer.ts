@@ -7,9 +7,9 @@
 //   run, totals       an instant per process at the first and at the last time of the trace: known facts, and losses
 //
 // Perfetto's times are unsigned (ns, BOOTTIME), TraceTime may begin below 0 (a host that started before the reference, or one placed by its
-// wall clock alone). So `timestamp = TraceTime + perfettoOrigin`; the clock snapshot pairs perfettoOrigin with the run's unix epoch, so
-// wall-clock times are right. An event more than perfettoOrigin before the epoch, or with a time that is no number, is left out and counted
-// in `totals` as `outOfRange`.
+// wall clock alone). So `timestamp = TraceTime + origin`, with perfettoOrigin as origin, or more where the first event lies further back; the clock
+// snapshot pairs the origin with the run's unix epoch, so wall-clock times are right. An event that has no time in range even so (52 days before the
+// epoch, or no number) is left out and counted in `totals` as `outOfRange`.
 //
 // Order that readers need: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
 // Field numbers: perfetto-fields.ts. Invariant: an event with known strings and without arguments allocates nothing.
@@ -31,10 +31,8 @@ import { alignmentText, LaneOrder, laneName, processNames } from '../write/proce
 import { boundsText } from './bounds-text.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
+import { originOf, perfettoOrigin } from './perfetto-origin.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
-
-/** Perfetto's timestamp (ns) of TraceTime 0: one day, more than the spread of hosts that agree on the date. */
-export const perfettoOrigin = 86_400e9;
 
 /** Sequence of packets that belong to no lane; lane N has N + 1. */
 const runSequence = 1;
@@ -56,6 +54,7 @@ class PerfettoWriter implements TraceSink {
   readonly #arguments: AnnotationVisitor;
   readonly #outOfRange = new Map<TraceProcess, number>();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
+  #origin = perfettoOrigin;
   /** Perfetto times of the earliest and the latest moment of the trace so far; below 0 before the first event. */
   #first = -1;
   #last = -1;
@@ -70,7 +69,7 @@ class PerfettoWriter implements TraceSink {
 
   begin(header: TraceHeader): void {
     this.#header = header;
-    this.#writeClocks(header.unixEpoch);
+    this.#writeBegin();
     const names = processNames(header);
     for (const process of header.processes) this.#writeProcess(process, names.get(process) ?? '');
   }
@@ -84,9 +83,10 @@ class PerfettoWriter implements TraceSink {
   event(event: TraceEvent): void {
     const lane = this.#lanes[event.lane.index];
     if (lane === undefined) return;
-    const start = Math.round(event.start) + perfettoOrigin;
+    if (this.#last < 0) this.#origin = originOf(Math.round(event.start));
+    const start = Math.round(event.start) + this.#origin;
     // Rounding start and end, rather than the length, keeps a span inside the one around it.
-    const end = Math.round(event.start + event.length) + perfettoOrigin;
+    const end = Math.round(event.start + event.length) + this.#origin;
     if (!(start >= 0 && end <= Number.MAX_SAFE_INTEGER)) {
       this.#outOfRange.set(event.lane.process, (this.#outOfRange.get(event.lane.process) ?? 0) + 1);
       return;
@@ -104,7 +104,7 @@ class PerfettoWriter implements TraceSink {
   }
 
   end(totals: readonly ProcessTotals[]): void {
-    if (this.#last < 0) this.#writeRun(perfettoOrigin);
+    if (this.#last < 0) this.#writeRun(this.#origin);
     for (const total of totals) this.#writeTotals(total);
     this.#out.flush();
   }
@@ -199,25 +199,31 @@ class PerfettoWriter implements TraceSink {
     visitArguments(event, this.#arguments);
   }
 
-  #writeClocks(unixEpoch: bigint | undefined): void {
+  #writeBegin(): void {
     const out = this.#out;
     const whole = out.open(field.trace.packet);
     out.uint(field.packet.sequenceId, runSequence);
     out.uint(field.packet.sequenceFlags, field.sequenceFlags.stateCleared);
-    if (unixEpoch !== undefined) {
-      const snapshot = out.open(field.packet.clockSnapshot);
-      for (const [id, time] of [
-        [field.clockId.boottime, BigInt(perfettoOrigin)],
-        [field.clockId.realtime, unixEpoch],
-      ] as const) {
-        const clock = out.open(field.clockSnapshot.clocks);
-        out.uint(field.clock.id, id);
-        out.uint64(field.clock.timestamp, time);
-        out.close(clock);
-      }
-      out.uint(field.clockSnapshot.primaryClock, field.clockId.boottime);
-      out.close(snapshot);
+    out.close(whole);
+  }
+
+  #writeClocks(unixEpoch: bigint): void {
+    const out = this.#out;
+    out.next();
+    const whole = out.open(field.trace.packet);
+    out.uint(field.packet.sequenceId, runSequence);
+    const snapshot = out.open(field.packet.clockSnapshot);
+    for (const [id, time] of [
+      [field.clockId.boottime, BigInt(this.#origin)],
+      [field.clockId.realtime, unixEpoch],
+    ] as const) {
+      const clock = out.open(field.clockSnapshot.clocks);
+      out.uint(field.clock.id, id);
+      out.uint64(field.clock.timestamp, time);
+      out.close(clock);
     }
+    out.uint(field.clockSnapshot.primaryClock, field.clockId.boottime);
+    out.close(snapshot);
     out.close(whole);
   }
 
@@ -285,13 +291,16 @@ class PerfettoWriter implements TraceSink {
 
   /** At the first event, not at TraceTime 0: a capture of hour 20 must not open as a line of 20 hours. */
   #writeRun(time: number): void {
-    const { run, worldSize, processes } = this.#header;
+    const { run, worldSize, unixEpoch, processes } = this.#header;
+    if (unixEpoch !== undefined) this.#writeClocks(unixEpoch);
     this.#first = time;
     this.#last = time;
     for (const process of processes) {
       this.#writeFacts(process, 'run', time, {
         run,
         worldSize,
+        // Hardly any trace has another one.
+        origin: this.#origin === perfettoOrigin ? undefined : this.#origin,
         rank: process.rank,
         incarnation: process.incarnation,
         host: process.host,
@@ -307,7 +316,21 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, crowded, counts, ended, goesOn, place, pruned }: ProcessTotals): void {
+  #writeTotals({
+    process,
+    batches,
+    missing,
+    dropped,
+    late,
+    crowded,
+    counts,
+    ended,
+    goesOn,
+    from,
+    until,
+    place,
+    pruned,
+  }: ProcessTotals): void {
     const facts = {
       batches,
       missing,
@@ -317,6 +340,9 @@ class PerfettoWriter implements TraceSink {
       ended,
       // Hardly any trace is of a part of a run.
       goesOn: goesOn === true ? goesOn : undefined,
+      // Reports compare ends of ranks by these, and count spans that never ended up to there.
+      from,
+      until,
       ...placeFacts(place),
       ...prunedFacts(pruned),
       outOfRange: this.#outOfRange.get(process) ?? 0,
@@ -329,7 +355,7 @@ class PerfettoWriter implements TraceSink {
     let facts = this.#bounds.get(alignment);
     if (facts === undefined) {
       const { boundWithin, apartWithin } = alignment;
-      const [from, until] = [this.#first - perfettoOrigin, this.#last - perfettoOrigin];
+      const [from, until] = [this.#first - this.#origin, this.#last - this.#origin];
       facts = {
         boundsNs: (boundWithin && boundsText(boundWithin, from, until)) || undefined,
         apartNs: (apartWithin && boundsText(apartWithin, from, until)) || undefined,

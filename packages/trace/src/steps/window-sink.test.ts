@@ -47,3 +47,11 @@ it('passes spans that were open when the window began, and an end only for a beg
   expect(passed(text, { from: 20, until: 40 })).toEqual(['lane 1', 'open long 1', 'whole b 20', 'close long 1']);
   expect(passed('open stuck 0-\nrank 1 b 1-2', { from: 20, until: 40 })).toEqual(['lane 1', 'open stuck 0']);
 });
+
+it('passes spans of one lane, start and name each with its end', () => {
+  const twice = (from: number, ends: readonly number[]) =>
+    ['open f 5-', 'open f 5-', `b ${from}-${from + 1}`, ...ends.map((end) => `close f 5-${end}`)].join('\n');
+  const passedBoth = ['lane 1', 'open f 5', 'open f 5', 'whole b 20', 'close f 5', 'close f 5'];
+  expect(passed(twice(20, [30, 35]), { from: 10, until: 40 })).toEqual(passedBoth);
+  expect(passed(twice(20, [30, 35]), { from: 0, until: 40 })).toEqual(passedBoth);
+});

@@ -6,6 +6,7 @@
 //
 // Invariant: an end is passed only for a begin that was; lanes without an event of the window are not announced.
 
+import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
@@ -25,9 +26,9 @@ export class WindowSink implements TraceSink {
   readonly #chosen = new Set<TraceProcess>();
   readonly #announced = new Set<TraceLane>();
   /** Spans that were open before anything of the window came, in order of their begins. */
-  #held = new Map<string, TraceEvent>();
+  readonly #held = new KeyedStacks<TraceEvent>();
   /** Begins that were passed, and have not ended. */
-  readonly #open = new Set<string>();
+  readonly #open = new KeyedStacks<true>();
   /** Events that were passed on. */
   events = 0;
 
@@ -52,15 +53,14 @@ export class WindowSink implements TraceSink {
     const hasEnd = event.kind !== 'instant' && event.kind !== 'counter';
     if (hasEnd && state === 'close') {
       const key = keyOf(event);
-      this.#held.delete(key);
-      if (this.#open.delete(key)) this.#sink.event(event);
+      if (this.#held.pop(key) === undefined && this.#open.pop(key) !== undefined) this.#sink.event(event);
       return;
     }
     if (start >= this.#until) return;
     if (hasEnd && state === 'open') {
-      if (start < this.#from && this.#open.size === 0 && this.#held.size < limits.openSpansMax) this.#held.set(keyOf(event), { ...event });
+      if (start < this.#from && this.#open.size === 0 && this.#held.size < limits.openSpansMax) this.#held.push(keyOf(event), { ...event });
       else {
-        this.#open.add(keyOf(event));
+        this.#open.push(keyOf(event), true);
         this.#pass(event);
       }
       return;
@@ -83,10 +83,10 @@ export class WindowSink implements TraceSink {
 
   #passHeld(): void {
     if (this.#held.size === 0) return;
-    const held = this.#held;
-    this.#held = new Map();
-    for (const [key, event] of held) {
-      this.#open.add(key);
+    const held = this.#held.values();
+    this.#held.clear();
+    for (const event of held) {
+      this.#open.push(keyOf(event), true);
       this.#announce(event.lane);
       this.events++;
       this.#sink.event(event);

@@ -7,8 +7,8 @@
 //   …
 //   ],"otherData":{…}}                        the run and its totals
 //
-// Whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first), t (further) and, for the
-// second side of an rpc, f, each bound to the slice it follows in the file; launches of device work are flows, too. Times are µs of TraceTime, printed from whole ns.
+// Whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first) and t (further), each bound to the slice it
+// follows in the file; none ends (f), as a call may have many servers. Launches of device work are flows, too. Times are µs of TraceTime, printed from whole ns.
 // The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
 // TraceTime may begin below 0, and so may `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
@@ -44,6 +44,8 @@ class ChromeWriter implements TraceSink {
   readonly #arguments: JsonArguments;
   readonly #order = new LaneOrder();
   readonly #flows = new Set<bigint>();
+  /** One for all: a new iterator steps over every id deleted before the oldest one. */
+  readonly #oldestFlow = this.#flows.values();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
   #countersNotFinite = 0;
   #outOfRange = 0;
@@ -123,7 +125,11 @@ class ChromeWriter implements TraceSink {
         ...process,
         metadata: Object.fromEntries(metadata),
       })),
-      totals: totals.map(({ process, ...counts }) => ({ pid: process.index, ...counts })),
+      totals: totals.map(({ process, place, ...counts }) => ({
+        pid: process.index,
+        ...counts,
+        ...(place && { place: { ...place, entered: Object.fromEntries(place.entered) } }),
+      })),
     };
     this.#out.ascii('\n],"otherData":');
     this.#out.utf8(wellFormedJson(otherData));
@@ -148,12 +154,11 @@ class ChromeWriter implements TraceSink {
   }
 
   #writeFlow(event: TraceEvent, flow: bigint, time: number): void {
-    let phase = 's';
-    if (this.#flows.delete(flow)) phase = event.kind === 'rpc' ? 'f' : 't';
+    const phase = this.#flows.delete(flow) ? 't' : 's';
     // Adding it again moves it to the newest end of the set.
-    if (phase !== 'f') this.#flows.add(flow);
+    this.#flows.add(flow);
     if (this.#flows.size > flowsMax) {
-      const { value: oldest } = this.#flows.values().next();
+      const { value: oldest } = this.#oldestFlow.next();
       if (oldest !== undefined) this.#flows.delete(oldest);
     }
     this.#writeArrow(phase, event.kind === 'rpc' ? 'rpc' : 'collective', event.lane, time, flow);

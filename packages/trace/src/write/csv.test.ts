@@ -74,6 +74,30 @@ it('CSV: a span announced as open is one row when it ends, and one without a len
   ]);
 });
 
+it('CSV: a span ends within the one around it, whatever parts of a ns the correction of a clock gives', () => {
+  const rows = cellsOf(
+    written(csvWriter, [
+      { name: 'outer', start: traceTime(0.4), length: nanos(10.2) },
+      { name: 'inner', start: traceTime(0.6), length: nanos(9.9) },
+    ]),
+  );
+  expect(rows.slice(1).map((row) => [row[8], row[9]])).toEqual([
+    ['0', '11'],
+    ['1', '10'],
+  ]);
+});
+
+it('CSV: a collective that ends without arguments keeps those of its begin', () => {
+  const call = { kind: 'collective', name: 'all_reduce', group: 'dp', start: traceTime(5) } as const;
+  const rows = cellsOf(
+    written(csvWriter, [
+      { ...call, state: 'open', arguments: new Map([['k', 1]]) },
+      { ...call, state: 'close', length: nanos(20) },
+    ]),
+  );
+  expect(rows.slice(1).map((row) => [row[9], row[17]])).toEqual([['20', '{"k":1}']]);
+});
+
 it('spans of one lane, start and name each keep their end, the inner one first', () => {
   const f = { name: 'f', start: traceTime(5) } as const;
   const events = [

@@ -14,7 +14,7 @@
 
 import { type CollectiveNumber, collectiveNumberData } from '../match/collective-number.ts';
 import { ByteBuffer } from '../model/byte-buffer.ts';
-import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
+import { type ArgumentVisitor, visitArguments } from '../model/event-arguments.ts';
 import { wellFormedJson } from '../model/json-buffer.ts';
 import { KeyedStacks } from '../model/keyed-stacks.ts';
 import { isDeviceKind } from '../model/lanes.ts';
@@ -51,14 +51,14 @@ class CsvWriter implements TraceSink {
   event(event: TraceEvent): void {
     const { kind, state } = event;
     if (kind === 'instant' || kind === 'counter') this.#row(event, '');
-    else if (state === 'whole') this.#row(event, String(Math.round(event.length)));
+    else if (state === 'whole') this.#row(event, lengthOf(event));
     else if (state === 'open') {
       if (this.#open.size >= limits.csvOpenSpansMax) this.#row(event, '');
       else this.#open.push(keyOf(event), { ...event });
     } else {
       const begun = this.#open.pop(keyOf(event));
       if (begun === undefined) return;
-      this.#row(hasArguments(event) ? event : { ...event, arguments: begun.arguments }, String(Math.round(event.length)));
+      this.#row(event.arguments === undefined ? { ...event, arguments: begun.arguments } : event, lengthOf(event));
     }
   }
 
@@ -103,6 +103,9 @@ class CsvWriter implements TraceSink {
     return cell;
   }
 }
+
+/** Rounding start and end, rather than the length, keeps a span inside the one around it. */
+const lengthOf = ({ start, length }: TraceEvent): string => String(Math.round(start + length) - Math.round(start));
 
 const textsMax = 16_384;
 const keyOf = ({ lane, start, kind, name }: TraceEvent): string => `${lane.index} ${start} ${kind} ${name}`;

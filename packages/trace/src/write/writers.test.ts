@@ -115,7 +115,7 @@ describe('chromeWriter', () => {
     expect(text).toContain('"ts":-1.007,"dur":1000.000,"name":"b"');
   });
 
-  it('chains flows, and ends those of an rpc', () => {
+  it('chains flows, those of a remote call with several servers too', () => {
     const call = { kind: 'rpc', flow: 5n } as const;
     const events = [
       event('c', 0, 1, collective),
@@ -123,12 +123,13 @@ describe('chromeWriter', () => {
       event('c', 2, 1, collective),
       event('m', 3, 1, call),
       event('m', 4, 1, call),
+      event('m', 5, 1, call),
     ];
     expect(
       chromeEvents(events)
         .map(({ ph }) => ph)
         .join(''),
-    ).toBe('XsXtXtXsXf');
+    ).toBe('XsXtXtXsXtXt');
   });
 
   it('keeps both arguments of one name', () => {
@@ -141,6 +142,16 @@ describe('chromeWriter', () => {
     });
     const args = { op: 'all_reduce', group: 'dp', sequence: 7, bytes: 64, 'argument.group': 'mine', x: 'NaN' };
     expect(chromeEvents([given])[0]).toMatchObject({ args });
+  });
+
+  it('ends with the place of each process, and the last collective that it entered in each group', () => {
+    const chunks: Uint8Array[] = [];
+    const sink = chromeWriter((chunk) => chunks.push(chunk.slice()));
+    sink.begin(traceHeader([process]));
+    sink.end([{ ...totals, place: { step: 3, phase: undefined, collective: undefined, entered: new Map([['dp', 7]]) } }]);
+    expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({
+      otherData: { totals: [{ place: { step: 3, entered: { dp: 7 } } }] },
+    });
   });
 
   it('leaves out and counts counter values that JSON cannot hold', () => {
@@ -175,8 +186,8 @@ describe('perfettoWriter', () => {
     expect((many - few) / 10_000).toBeLessThanOrEqual(44);
   });
 
-  it('leaves out and counts what began more than a day before the epoch', () => {
-    const text = new TextDecoder().decode(bytesOf(perfettoWriter, [event('too early', -86_401e9, 1), event('kept', -86_399e9, 1)]));
+  it('leaves out and counts what began more than 52 days before the epoch', () => {
+    const text = new TextDecoder().decode(bytesOf(perfettoWriter, [event('too early', -53 * 86_400e9, 1), event('kept', -86_399e9, 1)]));
     expect(text).toContain('outOfRange \u0001');
     expect(text).toContain('kept');
     expect(text).not.toContain('too early');

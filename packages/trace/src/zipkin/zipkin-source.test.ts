@@ -105,13 +105,39 @@ describe('zipkin spans', () => {
     expect([spans.length, skipped]).toEqual([1, bad.length]);
   });
 
+  it('takes a span that comes twice, or once more whole, for one: else a server that was reported again would be a retry', () => {
+    const at = { traceId: 'a', timestamp: 1_790_000_000_000_000, localEndpoint: { serviceName: 'shop' } };
+    const note = (value: string) => ({ timestamp: at.timestamp, value });
+    const client = { ...at, id: 'b', kind: 'CLIENT', name: 'put', duration: 90, tags: { code: '200' }, annotations: [note('sent')] };
+    const server = { ...at, id: 'b', kind: 'SERVER', shared: true, duration: 50, localEndpoint: { serviceName: 'store' } };
+    const begun = { ...client, name: '', duration: undefined, tags: { path: '/' }, annotations: [note('begun'), note('sent')] };
+    const { spans, skipped, cut } = readZipkinSpans(bytesOf([begun, server, client, server, client, { ...server, duration: 70 }]));
+    expect([skipped, cut]).toEqual([0, 0]);
+    expect(spans.map(({ side, lengthMicros }) => [side, lengthMicros])).toEqual([
+      ['client', 90],
+      ['server', 50],
+      // The same service, again in the same µs: another try.
+      ['server', 70],
+    ]);
+    expect(spans[0]).toMatchObject({ name: 'put', tags: Object.entries({ path: '/', code: '200' }) });
+    expect(spans[0]?.annotations.map(({ value }) => value)).toEqual(['begun', 'sent']);
+  });
+
+  it('bears a span that comes a hundred thousand times, each time with another annotation', () => {
+    const span = { traceId: 'a', id: 'b', timestamp: 1_790_000_000_000_000 };
+    const times = 100_000;
+    const again = Array.from({ length: times }, (_, at) => ({ ...span, annotations: [{ timestamp: span.timestamp, value: `${at}` }] }));
+    const { spans, cut } = readZipkinSpans(bytesOf(again));
+    expect([spans.length, (spans[0]?.annotations.length ?? 0) + cut]).toEqual([1, times]);
+  });
+
   it('finds ids for shared spans in few tries, though others have the ids that it would give', () => {
     const [many, taken] = [1000, 1n << 40n];
     const hex = (value: bigint) => value.toString(16).padStart(16, '0');
     const others = Array.from({ length: many }, (_, at) => ({ traceId: 'a', id: hex(taken + BigInt(at)), timestamp: 1 }));
     const shared = { traceId: 'a', id: hex(taken ^ 0x9e3779b97f4a7c15n), kind: 'SERVER', shared: true, timestamp: 1 };
     const tries = vi.spyOn(BigInt, 'asUintN');
-    const { spans } = readZipkinSpans(bytesOf([...others, ...Array(many).fill(shared)]));
+    const { spans } = readZipkinSpans(bytesOf([...others, ...Array.from({ length: many }, (_, at) => ({ ...shared, timestamp: 1 + at }))]));
     expect(tries.mock.calls.length).toBeLessThan(4 * many);
     tries.mockRestore();
     expect(new Set(spans.map(({ id }) => id)).size).toBe(2 * many);

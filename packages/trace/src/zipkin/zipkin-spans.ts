@@ -6,6 +6,7 @@
 //   as returned                client  id b, parent a      server  id B, parent b              child of the server  parent B
 //
 // Two spans with one id have no order, so a shared server gets its own id, and becomes its client's child, as in W3C Trace Context.
+// A span that the file has twice is one span.
 //
 // Invariant: any bytes give spans or a TraceError; an invalid span is skipped and counted.
 
@@ -72,12 +73,23 @@ export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): Z
   budget.take(parsed);
   const entries = entriesOf(parse(bytes));
   budget.take(spanBytes * entries.length);
+  const known = new Map<string, Draft>();
   const drafts: Draft[] = [];
   const counts = { skipped: 0, cut: 0 };
   for (const entry of entries) {
     const draft = readSpan(entry, counts);
-    if (draft === undefined) counts.skipped++;
-    else drafts.push(draft);
+    if (draft === undefined) {
+      counts.skipped++;
+      continue;
+    }
+    const key = identityOf(draft);
+    const same = known.get(key);
+    if (same !== undefined && isSameLength(same, draft)) {
+      complete(same, draft, counts);
+      continue;
+    }
+    if (same === undefined) known.set(key, draft);
+    drafts.push(draft);
   }
   if (drafts.length === 0)
     throw new TraceError('no_events', `Cannot read the Zipkin file: it must hold spans, got none in ${entries.length} entries`);
@@ -168,6 +180,34 @@ function readSpan(entry: unknown, counts: { cut: number }): Draft | undefined {
     annotations,
     isShared: given.shared === true,
   };
+}
+
+// Reporters send a span again when they do not know that it arrived, and once more whole when they had sent it unfinished: Zipkin shows it once, too.
+
+const identityOf = ({ traceId, id, isShared, side, service, address, startMicros }: Draft): string =>
+  JSON.stringify([traceId, id, isShared, side, service, address, startMicros]);
+
+const isSameLength = ({ lengthMicros: a }: Draft, { lengthMicros: b }: Draft): boolean => a === undefined || b === undefined || a === b;
+
+/** Adds to a span what it says when it comes again. */
+function complete(span: Draft, again: Draft, counts: { cut: number }): void {
+  span.lengthMicros ??= again.lengthMicros;
+  span.parentId ||= again.parentId;
+  span.name ||= again.name;
+  span.peer ||= again.peer;
+  const keys = new Set(span.tags.map(([key]) => key));
+  const tags = [...span.tags, ...again.tags.filter(([key]) => !keys.has(key))];
+  counts.cut += Math.max(0, tags.length - limits.zipkinTagsPerSpanMax);
+  span.tags = tags.slice(0, limits.zipkinTagsPerSpanMax);
+  const [noted, more] = [span.annotations, again.annotations];
+  if (more.length === 0) return;
+  // Each time that a span comes again may cost no more than this.
+  if (noted.length > limits.zipkinTagsPerSpanMax) {
+    if (more.length !== noted.length) counts.cut += more.length;
+    return;
+  }
+  const texts = new Set(noted.map(({ micros, value }) => `${micros} ${value}`));
+  span.annotations = [...noted, ...more.filter(({ micros, value }) => !texts.has(`${micros} ${value}`))];
 }
 
 /** Gives each server that shares its client's id its own id, and makes that the parent of the spans below it. */
