@@ -14,7 +14,8 @@ import { type EventLink, type PageName, pageNames, type ViewState } from './clie
 
 /** Longer lists than these do not belong in a link. */
 const keysMax = 200;
-const keyPattern = /^[^,\n\r]{1,200}$/;
+/** Of a host's name or a group's, which may hold commas (`tp [0, 1]`). */
+const keyPattern = /^[^\n\r]{1,300}$/;
 const writeMs = 250;
 
 /** The part after the # that describes the view; '' for a page's default. */
