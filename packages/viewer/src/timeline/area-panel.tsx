@@ -12,8 +12,9 @@ import { DownloadLink } from '../controls/download-link.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
 import { Tabset } from '../controls/tabset.tsx';
-import { isReading } from '../overview/reading.ts';
 import { FlameGraph } from './flame-graph.tsx';
+import { isAreaPartial } from './marked-tracks.ts';
+import { zeroOfRun } from './ruler.ts';
 import './area-panel.css';
 
 export interface AreaPanelProps {
@@ -27,8 +28,8 @@ type Tab = 'names' | 'counters' | 'flame';
 export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element {
   const [tab, setTab] = useState<Tab>('names');
   const model = client.model.value;
-  // Another epoch has other track numbers, so the panel asks again. A sum over a recorded run that is still being read covers part of it.
-  const isPartial = model !== undefined && !model.live && isReading(model);
+  // Another epoch has other track numbers, so the panel asks again, and once more when all of the area has come.
+  const isPartial = model !== undefined && isAreaPartial(area, model);
   const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
   const table = useAnswer((options) => client.area(area, options), key);
   const [split, setSplit] = useState<FlameSplit>(undefined);
@@ -40,7 +41,7 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
     { key: 'counters', title: counters === 0 ? 'Counters' : `Counters (${formatCount(counters)})` },
   ] as const;
   const grain = (area.until - area.from) / 1000;
-  const zero = model?.firstStep ?? 0;
+  const zero = model === undefined ? 0 : zeroOfRun(model);
   const head = (
     <p class="area-head">
       {formatTime(area.from - zero, grain)} – {formatTime(area.until - zero, grain)},{' '}

@@ -36,7 +36,7 @@ import { representativesOf } from './outliers.ts';
 import { communicationColour } from './palette.ts';
 import { lanesDepthMax, lanesPlace } from './row-lines.ts';
 import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, stickyRow, toggled } from './rows.ts';
-import { zeroOf } from './ruler.ts';
+import { zeroOfRun } from './ruler.ts';
 import { type Part, TileCache } from './tile-cache.ts';
 import { clamped, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, windowOf, zoomed } from './viewport.ts';
 
@@ -155,7 +155,7 @@ export class TimelineSession {
       const { from = 0, until = 0, processes = [] } = model.value ?? {};
       return { from, until: processes.length === 0 || !(until > from) ? from + emptyNs : until };
     });
-    this.zero = computed(() => model.value?.firstStep ?? zeroOf(this.extent.value));
+    this.zero = computed(() => (model.value === undefined ? 0 : zeroOfRun(model.value)));
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
