@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { EventDetails, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
+import type { EventDetails, Links, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ConnectionLost, RequestRefused } from '../client/connection.ts';
 import type { RunClient } from '../client/run-client.ts';
@@ -31,8 +31,15 @@ const runOf = (about: Partial<RunModel> = {}): RunModel => ({
 function shownTimeline() {
   const model: Signal<RunModel | undefined> = signal(undefined);
   const resets = new Set<() => void>();
-  const asked = { event: 0, search: 0, path: 0 };
-  const answers = { event: undefined as EventDetails | undefined, count: 1, path: null as ViewPath | null, isLineBroken: false };
+  const asked = { event: 0, search: 0, path: 0, links: 0 };
+  const answers = {
+    event: undefined as EventDetails | undefined,
+    count: 1,
+    path: null as ViewPath | null,
+    isLineBroken: false,
+    leftOut: 0,
+    linksMs: Number.POSITIVE_INFINITY,
+  };
   const client = {
     run: 'train',
     model,
@@ -42,7 +49,11 @@ function shownTimeline() {
       return () => resets.delete(listener);
     },
     overview: () => new Promise(() => undefined),
-    links: () => new Promise(() => undefined),
+    links: (): Promise<Links> => {
+      asked.links++;
+      const links = { links: [], leftOut: answers.leftOut };
+      return new Promise((resolve) => answers.linksMs < 1e6 && setTimeout(() => resolve(links), answers.linksMs));
+    },
     event: async (): Promise<EventDetails> => {
       asked.event++;
       if (answers.event === undefined) throw new RequestRefused('no_such_track', 'the run has no such track');
@@ -109,6 +120,29 @@ it('counts the matches of a search again as the run is read, at most once a seco
   }
   await vi.advanceTimersByTimeAsync(60_000);
   expect([asked.search, session.matches.value?.result.names[0]?.count]).toEqual([2, 9]);
+  session.dispose();
+});
+
+it('gets the arrows of a run that grows more often than they take, and the newer ones later', async () => {
+  const { model, asked, answers, session } = shownTimeline();
+  session.size.value = { width: 800, height: 600 };
+  answers.linksMs = 300;
+  for (let grown = 1; grown <= 40; grown++) {
+    answers.leftOut = grown;
+    model.value = runOf({ live: true, until: 1e9 + grown });
+    await vi.advanceTimersByTimeAsync(250);
+  }
+  expect(session.links.value?.leftOut).toBeGreaterThan(30);
+  expect(asked.links).toBeLessThan(12);
+  // The last growth is asked for, too, and then nothing more.
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(session.links.value?.leftOut).toBe(40);
+  expect(asked.links).toBeLessThan(14);
+  // Another window begins anew.
+  const before = asked.links;
+  session.show({ from: 0, until: 1e8 });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(asked.links).toBe(before + 1);
   session.dispose();
 });
 

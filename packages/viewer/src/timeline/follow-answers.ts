@@ -89,46 +89,64 @@ export function followLinkedEvent(session: TimelineSession): () => void {
   };
 }
 
-/** `session.links` of the lanes in view. */
+/** `session.links` of the lanes in view; requested again as the run grows, at most once a second. */
 export function followLinks(session: TimelineSession): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
+  let refresher: Refresher | undefined;
   const giveUp = (): void => {
     clearTimeout(timer);
+    refresher?.close();
+    refresher = undefined;
     abort?.abort(new DOMException('moved on', 'AbortError'));
     abort = undefined;
   };
-  const ask = (): void => {
-    const { height } = session.size.peek();
-    const top = session.scrollTop.peek();
-    const tracks = session.layout
-      .peek()
-      .rows.filter((row) => row.top < top + height && row.top + row.height > top)
+  const inView = computed(() => {
+    const { height } = session.size.value;
+    const top = session.scrollTop.value;
+    return session.layout.value.rows
+      .filter((row) => row.top < top + height && row.top + row.height > top)
       .flatMap((row) => (row.kind === 'track' ? [(row.track as ViewTrack).track] : row.lanes.map(({ track }) => track)))
-      .slice(0, tracksAskedMax);
-    if (tracks.length === 0) {
+      .slice(0, tracksAskedMax)
+      .join();
+  });
+  const ask = async (): Promise<void> => {
+    const tracks = inView.peek();
+    if (tracks === '') {
       session.links.value = undefined;
       return;
     }
     const mine = new AbortController();
     abort = mine;
-    session.client.links({ ...session.window.peek(), tracks }, mine.signal).then(
+    await session.client.links({ ...session.window.peek(), tracks: tracks.split(',').map(Number) }, mine.signal).then(
       (links) => {
         if (!mine.signal.aborted) session.links.value = links;
       },
       () => undefined,
     );
   };
-  const stop = effect(() => {
-    void session.window.value;
+  const isReady = computed(() => session.isShown.value && session.client.model.value !== undefined && session.size.value.width > 0);
+  const stopView = effect(() => {
+    // A window that moves because the run grows never rests.
+    const isMoving = session.state.follow.value || session.state.from.value === undefined;
+    if (!isMoving) void session.window.value;
     void session.scrollTop.value;
-    void session.layout.value;
-    const isReady = session.isShown.value && session.client.model.value !== undefined && session.size.value.width > 0;
+    void inView.value;
     giveUp();
-    if (isReady) timer = setTimeout(ask, linksDelayMs);
+    if (!isReady.value) return;
+    timer = setTimeout(() => {
+      refresher = new Refresher(ask, askedAgainMs);
+      refresher.changed();
+    }, linksDelayMs);
+  });
+  const stopGrowth = effect(() => {
+    // A request under way goes on: a live run grows more often than a slow line answers.
+    void session.client.model.value;
+    refresher?.changed();
   });
   return () => {
-    stop();
+    stopView();
+    stopGrowth();
     giveUp();
   };
 }
