@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { EventDetails, Links, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
+import type { EventDetails, EventPlace, Links, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ConnectionLost, RequestRefused } from '../client/connection.ts';
 import type { RunClient } from '../client/run-client.ts';
@@ -37,6 +37,8 @@ function shownTimeline() {
     count: 1,
     path: null as ViewPath | null,
     isLineBroken: false,
+    /** The event of this number, where others have another answer. */
+    moved: undefined as EventDetails | undefined,
     leftOut: 0,
     linksMs: Number.POSITIVE_INFINITY,
   };
@@ -54,8 +56,10 @@ function shownTimeline() {
       const links = { links: [], leftOut: answers.leftOut };
       return new Promise((resolve) => answers.linksMs < 1e6 && setTimeout(() => resolve(links), answers.linksMs));
     },
-    event: async (): Promise<EventDetails> => {
+    find: async (): Promise<EventPlace | null> => answers.moved ?? null,
+    event: async (_: number, event: number): Promise<EventDetails> => {
       asked.event++;
+      if (answers.moved?.event === event) return answers.moved;
       if (answers.event === undefined) throw new RequestRefused('no_such_track', 'the run has no such track');
       return answers.event;
     },
@@ -95,6 +99,33 @@ it('asks for the event of a link again as the run is read, until it is there', a
   model.value = runOf({ read: 9, until: 2e9 });
   await vi.advanceTimersByTimeAsync(10);
   expect(asked.event).toBe(before);
+  session.dispose();
+});
+
+it('looks for an open event again whose number is that of another one, as its rank was read again', async () => {
+  const { model, answers, state, session } = shownTimeline();
+  const open = { ...found, event: 7, open: true, start: 5e8, name: 'all_reduce' } as EventDetails;
+  answers.event = open;
+  model.value = runOf({ live: true });
+  state.selected.value = { track: 1, event: 7 };
+  await vi.advanceTimersByTimeAsync(10);
+  const link = state.link.value;
+  // It goes on, and another fit of the clocks moves it a little.
+  answers.event = { ...open, start: 5e8 + 3e6, length: 9 };
+  model.value = runOf({ live: true, until: 2e9 });
+  await vi.advanceTimersByTimeAsync(10);
+  expect([session.details.value?.start, state.selected.value?.event]).toEqual([5e8 + 3e6, 7]);
+  // Earlier detail of the rank has come: number 7 is an event before it.
+  answers.event = { ...open, start: 2e8, open: false, name: 'forward' };
+  answers.moved = { ...open, event: 20, start: 5e8 + 3e6 };
+  model.value = runOf({ live: true, until: 3e9 });
+  await vi.advanceTimersByTimeAsync(2000);
+  expect([session.details.value?.event, session.details.value?.name, state.selected.value]).toEqual([
+    20,
+    'all_reduce',
+    { track: 1, event: 20 },
+  ]);
+  expect(state.link.value).toEqual({ ...link, start: 5e8 + 3e6 });
   session.dispose();
 });
 

@@ -2,9 +2,9 @@
 // date until the returned function is called; outdated answers change nothing.
 
 import { batch, computed, effect, signal } from '@preact/signals';
-import type { ViewTrack } from '@ranktrace/protocol';
+import type { EventDetails, ViewTrack } from '@ranktrace/protocol';
 import { Refresher } from '../client/refresh.ts';
-import { eventOf, linkTo } from '../client/track-keys.ts';
+import { eventOf, linkTo, slackNs } from '../client/track-keys.ts';
 import type { EventLink, Selection } from '../client/view-state.ts';
 import { isReading } from '../overview/reading.ts';
 import { goToMatch } from './navigate.ts';
@@ -16,6 +16,8 @@ const tracksAskedMax = 512;
 const searchDelayMs = 120;
 /** Least time between two searches for the same, while the run grows. */
 const askedAgainMs = 1000;
+/** Lengths of one event by two fits of the clocks differ by less, ns. */
+const lengthSlackNs = 1000;
 
 /** `session.details` of `state.selected`; requested again as the run grows while the event has not ended, or was not found in what is read. */
 export function followSelection(session: TimelineSession): () => void {
@@ -42,6 +44,15 @@ export function followSelection(session: TimelineSession): () => void {
     client.event(selected.track, selected.event).then(
       (details) => {
         if (!isStill()) return;
+        const shown = session.details.peek();
+        if (shown !== undefined && state.link.peek() !== undefined && isOther(shown, details)) {
+          // Its rank was read again, and events have other numbers: `link` leads to it.
+          batch(() => {
+            session.details.value = undefined;
+            state.selected.value = undefined;
+          });
+          return;
+        }
         const isFromLink = session.place.peek() === undefined;
         const keys = session.keys.peek();
         batch(() => {
@@ -60,6 +71,13 @@ export function followSelection(session: TimelineSession): () => void {
       },
     );
   });
+}
+
+/** Whether two answers for one number are of different events: clocks that are fitted anew move an event, but keep its length. */
+function isOther(before: EventDetails, now: EventDetails): boolean {
+  if (before.depth !== now.depth || before.name !== now.name) return true;
+  if (Math.abs(before.start - now.start) <= slackNs || (before.open && now.open)) return false;
+  return Math.abs(before.length - now.length) > lengthSlackNs;
 }
 
 /** Selects the event of `state.link` while none is selected; looked for again as the run grows, for it may be read in a moment. */
