@@ -94,6 +94,17 @@ describe('a run that is followed', () => {
     ]);
   });
 
+  it('says of a rank without a goodbye that it has not ended, also when nothing more is expected', async () => {
+    using viewed = new ViewedRun('demo');
+    await followed([sources.map((source) => (source.rank === 2 ? first(source, source.count - 1) : source))], viewed);
+    expect(viewed.model().processes.map(({ rank, ended }) => [rank, ended])).toEqual([
+      [0, true],
+      [1, true],
+      [2, false],
+      [3, true],
+    ]);
+  });
+
   it('is the same when batches come late and fill a gap, and the gap is shown meanwhile', async () => {
     using viewed = new ViewedRun('demo');
     const rank = sources[1] as BatchSource;

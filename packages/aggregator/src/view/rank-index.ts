@@ -67,7 +67,8 @@ export class RankIndex {
     // In order of time, gaps in the sequence have no place.
     this.timeline.lostSomewhere(Math.max(0, source.missing - this.timeline.missing), 0);
     this.timeline.isBeingRead = false;
-    if (isWhole) yield* this.#end();
+    // Without a goodbye it may have been killed.
+    if (isWhole) yield* this.#end(false);
   }
 
   *#take(batch: Batch, since: number): Generator<void> {
@@ -77,7 +78,7 @@ export class RankIndex {
     yield* this.#merger.advance();
     this.timeline.advance(since);
     this.#promised = Math.max(this.#promised, header.watermark);
-    if (header.last) yield* this.#end();
+    if (header.last) yield* this.#end(true);
   }
 
   #noteLosses({ header, tables }: Batch): void {
@@ -93,12 +94,12 @@ export class RankIndex {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
 
-  *#end(): Generator<void> {
+  *#end(inGoodOrder: boolean): Generator<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#merger.finish(0);
     yield* this.#merger.advance();
-    this.timeline.end();
+    this.timeline.end(inGoodOrder);
   }
 
   #restart(order: readonly Placed[] | undefined): void {
