@@ -7,6 +7,7 @@
 import { type Batch, type EventTable, rankTime } from '@ranktrace/protocol';
 import { BatchMerger, type BatchSource, ownClock } from '@ranktrace/trace';
 import type { ProcessTimeline } from '@ranktrace/trace/timeline';
+import { ReadPrefix } from './read-prefix.ts';
 
 interface Placed {
   readonly index: number;
@@ -19,7 +20,7 @@ export class RankIndex {
   /** Batches read, by their place in `#order`, or in the source where that is undefined. */
   #read = 0;
   #order: readonly Placed[] | undefined;
-  #missing = 0;
+  readonly #prefix = new ReadPrefix();
   #sequence = -1;
   /** No event of a later batch starts before this, unless the batch states so. */
   #promised = Number.NEGATIVE_INFINITY;
@@ -47,8 +48,7 @@ export class RankIndex {
    */
   *follow(source: BatchSource, isWhole: boolean): Generator<void> {
     const isChanged = source.count > this.#read;
-    if (isChanged && (source.missing < this.#missing || this.#hasEnded)) this.#restart(undefined);
-    this.#missing = source.missing;
+    if (isChanged && (this.#hasEnded || this.#prefix.hasChanged(source))) this.#restart(undefined);
     while (this.#read < source.count) {
       const placed = this.#order?.[this.#read];
       const batch = source.batch(placed?.index ?? this.#read);
@@ -64,6 +64,7 @@ export class RankIndex {
     }
     // Later batches are read by their sequence again.
     this.#order = undefined;
+    if (isChanged) this.#prefix.note(source, this.#read);
     // In order of time, gaps in the sequence have no place.
     this.timeline.lostSomewhere(Math.max(0, source.missing - this.timeline.missing), 0);
     this.timeline.isBeingRead = false;
