@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { EventDetails, EventPlace, Links, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
+import type { EventDetails, EventPlace, Links, Overview, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ConnectionLost, RequestRefused } from '../client/connection.ts';
 import type { RunClient } from '../client/run-client.ts';
@@ -37,6 +37,7 @@ function shownTimeline() {
     count: 1,
     path: null as ViewPath | null,
     isLineBroken: false,
+    isAnalysed: false,
     /** The event of this number, where others have another answer. */
     moved: undefined as EventDetails | undefined,
     leftOut: 0,
@@ -50,7 +51,10 @@ function shownTimeline() {
       resets.add(listener);
       return () => resets.delete(listener);
     },
-    overview: () => new Promise(() => undefined),
+    overview: async (): Promise<Overview> => {
+      const none = { findings: [], phases: [], phaseRoles: [], ranks: [], bins: [], times: [], slowest: [], toStep: 0 };
+      return { ...none, analysed: answers.isAnalysed } as unknown as Overview;
+    },
     links: (): Promise<Links> => {
       asked.links++;
       const links = { links: [], leftOut: answers.leftOut };
@@ -186,6 +190,24 @@ it('asks for the critical path again where the line broke meanwhile', async () =
   answers.isLineBroken = false;
   await vi.advanceTimersByTimeAsync(5000);
   expect(session.path.value?.step).toBe(3);
+  session.dispose();
+});
+
+it('asks for the critical path again once all of a run that went on is analysed', async () => {
+  const { model, asked, answers, state, session } = shownTimeline();
+  answers.path = { step: 3, segments: [] } as unknown as ViewPath;
+  state.path.value = true;
+  model.value = runOf({ live: true, read: 9 });
+  await vi.advanceTimersByTimeAsync(30_000);
+  session.pathAt.value = 2;
+  expect([asked.path, session.path.value?.step]).toEqual([1, 3]);
+  answers.path = { step: 400, segments: [] } as unknown as ViewPath;
+  model.value = runOf({ live: false, read: 9 });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(session.path.value?.step).toBe(3);
+  answers.isAnalysed = true;
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect([asked.path, session.path.value?.step, session.pathAt.value]).toEqual([2, 400, undefined]);
   session.dispose();
 });
 

@@ -173,9 +173,17 @@ export function followLinks(session: TimelineSession): () => void {
 const pathDelayMs = 2000;
 const pathRequestsMax = 150;
 
-/** `session.path` while it is shown; requested again until the analysis has one, and of a run of another epoch. */
+/**
+ * `session.path` while it is shown; requested again until the analysis has one, once the analysis covers the whole run, and of a run of another
+ * epoch. While a run goes on, the path that a person looks at stays.
+ */
 export function followPath(session: TimelineSession): () => void {
-  const epoch = computed(() => (session.state.path.value && session.isShown.value ? session.client.model.value?.epoch : undefined));
+  const wanted = computed(() => {
+    const model = session.client.model.value;
+    if (!session.state.path.value || !session.isShown.value || model === undefined) return undefined;
+    const isWhole = !model.live && !isReading(model) && session.overview.now.value?.analysed === true;
+    return `${model.epoch} ${isWhole}`;
+  });
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
   const giveUp = (): void => {
@@ -189,6 +197,7 @@ export function followPath(session: TimelineSession): () => void {
     session.client.path(mine.signal).then(
       (path) => {
         if (mine.signal.aborted) return;
+        if (path?.step !== session.path.peek()?.step) session.pathAt.value = undefined;
         session.path.value = path;
         if (path === null && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
       },
@@ -200,7 +209,7 @@ export function followPath(session: TimelineSession): () => void {
   };
   const stop = effect(() => {
     giveUp();
-    if (epoch.value !== undefined) ask(pathRequestsMax);
+    if (wanted.value !== undefined) ask(pathRequestsMax);
     else if (!session.state.path.value) {
       session.path.value = undefined;
       session.pathAt.value = undefined;
