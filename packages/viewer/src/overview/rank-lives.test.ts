@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { viewProcess } from '../testing/view-model.ts';
-import { processStates, rankCount, rankName, shortRankName } from './rank-lives.ts';
+import { processNames, processStates, rankCount, rankName, shortRankName } from './rank-lives.ts';
 
 test('a rank that was started again is one rank, and its lives are numbered', () => {
   const lives = [
@@ -27,5 +27,14 @@ test('a life without a goodbye runs while its run goes on and no later life of i
     [1, 'no end recorded'],
     [2, 'ended'],
     [3, 'no end recorded'],
+  ]);
+});
+
+test('lives of a rank, and what was recorded beside it, are told apart by name', () => {
+  const processes = ['c', 'b', 'by-c'].map((incarnation, index) => viewProcess(3, { index, incarnation }));
+  expect([...processNames(processes)].sort()).toEqual([
+    [0, '3, life 2'],
+    [1, '3'],
+    [2, '3 · PyTorch'],
   ]);
 });

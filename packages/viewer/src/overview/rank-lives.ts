@@ -1,6 +1,6 @@
 // Names of ranks where some were started again: each life has a row of its own.
 
-import { isBeside, type OverviewRank, type RunModel } from '@ranktrace/protocol';
+import { isBeside, type OverviewRank, type RunModel, type ViewProcess } from '@ranktrace/protocol';
 import { livesOf } from '../client/track-keys.ts';
 
 /** Number of ranks, however often each was started. */
@@ -13,6 +13,15 @@ export const rankName = ({ rank, life }: Life): string => (life === undefined ? 
 
 /** The same where there is little room: `3`, or `3 (2)`. */
 export const shortRankName = ({ rank, life }: Life): string => (life === undefined ? String(rank) : `${rank} (${life})`);
+
+/** By index of the process: `3`, `3, life 2`, or `3 · PyTorch` for what an agent recorded beside the rank. */
+export const processNames = (processes: readonly ViewProcess[]): ReadonlyMap<number, string> =>
+  new Map(
+    livesOf(processes).map(({ process: { index, rank, incarnation }, life }) => [
+      index,
+      isBeside(incarnation) ? `${rank} · PyTorch` : rankName({ rank, ...(life > 1 && { life }) }),
+    ]),
+  );
 
 /** Whether a process goes on, as far as is known: one without a goodbye does not where its rank was started again, or its run is over. */
 export type ProcessState = 'ended' | 'running' | 'no end recorded';

@@ -12,6 +12,7 @@ import { DownloadLink } from '../controls/download-link.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
 import { Tabset } from '../controls/tabset.tsx';
+import { processNames } from '../overview/rank-lives.ts';
 import { FlameGraph } from './flame-graph.tsx';
 import { isAreaPartial } from './marked-tracks.ts';
 import { zeroOfRun } from './ruler.ts';
@@ -257,6 +258,8 @@ function rankOf(track: number, model: RunModel | undefined): number | undefined 
 
 function Counters({ table, model }: { table: AreaTable; model: RunModel | undefined }): JSX.Element {
   const tracks = useMemo(() => new Map(model?.tracks.map((track) => [track.track, track])), [model]);
+  const names = useMemo(() => processNames(model?.processes ?? []), [model]);
+  const nameOf = (track: number): string => names.get(tracks.get(track)?.process ?? -1) ?? '–';
   const value = (key: 'low' | 'mean' | 'high', title: string): Column<AreaTable['counters'][number]> => ({
     key,
     title,
@@ -274,7 +277,7 @@ function Counters({ table, model }: { table: AreaTable; model: RunModel | undefi
           sort: ({ track }) => tracks.get(track)?.name,
           show: ({ track }) => tracks.get(track)?.name ?? '–',
         },
-        { key: 'rank', title: 'Rank', sort: ({ track }) => rankOf(track, model), show: ({ track }) => rankOf(track, model) ?? '–' },
+        { key: 'rank', title: 'Rank', sort: ({ track }) => nameOf(track), show: ({ track }) => nameOf(track) },
         value('low', 'Least'),
         value('mean', 'Mean'),
         value('high', 'Greatest'),
