@@ -105,6 +105,7 @@ describe('a run that is followed', () => {
     await followed([last], atOnce);
     using viewed = new ViewedRun('demo');
     await followed([without(14, 10, 11), last], viewed);
+    for (const one of [atOnce, viewed]) await waitUntil('it is analysed', () => one.overview({ bins: 1 }).analysed);
     expect(await shown(viewed)).toEqual(await shown(atOnce));
   });
 

@@ -85,7 +85,8 @@ export class RankIndex {
   #noteLosses({ header, tables }: Batch): void {
     const { sequence, dropped, watermark, pruned } = header;
     const first = pruned?.from ?? sequence;
-    const from = Number.isFinite(this.#promised) ? this.#promised : 0;
+    const begin = Math.min(0, earliest(tables.spans, tables.steps, Number.NEGATIVE_INFINITY, watermark));
+    const from = Number.isFinite(this.#promised) ? this.#promised : begin;
     if (first > this.#sequence + 1 && this.#order === undefined) {
       const until = earliest(tables.spans, tables.steps, from, watermark);
       this.timeline.lost(from, until, first - this.#sequence - 1, 0);
