@@ -47,7 +47,10 @@ export function formatAddress(state: ViewState): string {
   const link = state.link.value;
   if (link !== undefined) put('sel', linkText(link));
   const area = state.area.value;
-  if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('_')}`);
+  // A part of its tracks would be another area.
+  if (area !== undefined && area.tracks.length <= keysMax) {
+    put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.join('_')}`);
+  }
   if (state.path.value) put('path', '1');
   put('q', state.search.value);
   const steps = state.steps.value;
