@@ -138,11 +138,13 @@ export function followAddress(state: ViewState): () => void {
     timer ??= setTimeout(write, writeMs);
   });
   const read = (): void => {
-    const run = state.run.peek();
+    const [run, area] = [state.run.peek(), state.area.peek()];
     batch(() => {
       readAddress(location.hash, state);
       // An address without a run means the one that is shown.
       state.run.value ??= run;
+      // An area that no address has room for stays.
+      if (area !== undefined && area.tracks.length > keysMax && state.run.value === run) state.area.value ??= area;
     });
     shown = placeOf(state);
   };
