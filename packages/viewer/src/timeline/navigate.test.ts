@@ -2,7 +2,7 @@ import { type Signal, signal } from '@preact/signals';
 import { frameLine, type RunModel } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import type { RunClient } from '../client/run-client.ts';
-import { createViewState, jump } from '../client/view-state.ts';
+import { createViewState, type JumpTarget, jump } from '../client/view-state.ts';
 import { modelOf, viewProcess, viewTrack } from '../testing/view-model.ts';
 import { pinSelection } from './navigate.ts';
 import { rowAt } from './rows.ts';
@@ -38,15 +38,17 @@ it('pins the lane of the selected span: of a thread with frames of Python that o
   session.dispose();
 });
 
-it('leads to the last life of a rank, in whatever order its lives were read, and not to what was recorded beside it', () => {
+it('leads to the life of a rank at a time, else to its last one, in whatever order its lives were read, and not to what was recorded beside it', () => {
   const of = modelOf(5);
-  const lives = ['c', 'b', 'by-c'].map((incarnation, at) => viewProcess(4, { index: 4 + at, incarnation }));
+  const lives = ['c', 'b', 'by-c'].map((incarnation, at) =>
+    viewProcess(4, { index: 4 + at, incarnation, until: incarnation === 'b' ? 5e8 : 1e9 }),
+  );
   const model = {
     ...of,
     processes: [...of.processes.slice(0, 4), ...lives],
     tracks: [...of.tracks.filter(({ process }) => process < 4), ...[4, 5, 6].map((at) => viewTrack(20 + at, at, 'steps'))],
   };
-  const goalOf = (target: { readonly ranks: readonly number[]; readonly process?: number }): string | undefined => {
+  const goalOf = (target: JumpTarget): string | undefined => {
     const { state, session } = timelineOf(model);
     jump(state, target);
     const goal = session.scrollGoal.peek() ?? -1;
@@ -59,4 +61,6 @@ it('leads to the last life of a rank, in whatever order its lives were read, and
     'r4',
     'r4.beside',
   ]);
+  // A finding has a time, and means the life of that time.
+  expect([2e8, 6e8, 3e9].map((from) => goalOf({ ranks: [4], from, until: from + 1e8 }))).toEqual(['r4', 'r4.2', 'r4.2']);
 });

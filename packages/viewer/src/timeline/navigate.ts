@@ -219,10 +219,12 @@ export function goToTarget(session: TimelineSession, target: JumpTarget): boolea
   if (!session.overview.isSettled.peek() && model.processes.length > ranksOpenMax) return false;
   const first = target.ranks?.[0];
   const lives = livesOf(model.processes.filter(({ rank }) => rank === first)).map(({ process }) => process);
+  const { process: wanted, from = Number.POSITIVE_INFINITY } = target;
+  const own = lives.filter(({ incarnation }) => !isBeside(incarnation));
   const meant =
-    target.process === undefined
-      ? (lives.findLast(({ incarnation }) => !isBeside(incarnation)) ?? lives.at(-1))
-      : lives.find(({ index }) => index === target.process);
+    wanted === undefined
+      ? (own.find(({ until }) => until >= from) ?? own.at(-1) ?? lives.at(-1))
+      : lives.find(({ index }) => index === wanted);
   if (meant !== undefined) revealRank(session, meant.index);
   if (target.event !== undefined) revealRow(session, target.event.track);
   if (target.from === undefined && target.step !== undefined) void showStep(session, target.step);
