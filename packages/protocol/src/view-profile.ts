@@ -122,6 +122,8 @@ export interface ProfileDevice {
 /** The memory of one device of one rank, or of the rank's host. */
 export interface ProfileMemory {
   readonly rank: number;
+  /** Which life of the rank, from 2 on, as the timeline numbers them. Absent: the first. */
+  readonly life?: number;
   readonly device: string;
   /** Whether the bytes are those of tensors, as TensorFlow.js counts them, or of the device's allocator. */
   readonly of: 'tensors' | 'allocator';

@@ -18,6 +18,28 @@ const track = fc
   .tuple(fc.nat({ max: 65_535 }), fc.constantFrom('', '.2', '.12', '.beside', '.beside.2'), hash)
   .map(([rank, life, of]) => `r${rank}${life}-${of}`);
 
+test('groups with commas in their names, and with the longest names, stay folded', () => {
+  const state = createViewState();
+  const groups = ['g:tp [0, 1]', 'g:50 %, or 100 %2C', `rest:g:${'h'.repeat(256)}`];
+  for (const list of [state.folded, state.unfolded]) list.value = new Set(groups);
+  state.order.value = groups;
+  const other = createViewState();
+  readAddress(formatAddress(state), other);
+  expect([[...other.folded.value], [...other.unfolded.value], other.order.value]).toEqual([groups, groups, groups]);
+});
+
+test('an area of more tracks than an address has room for is not in it: a part of them would have another sum', () => {
+  const state = createViewState();
+  const areaOf = (count: number) => ({ from: 1, until: 2, tracks: Array.from({ length: count }, (_, rank) => `r${rank}-1kq0zb`) });
+  const read = (count: number) => {
+    state.area.value = areaOf(count);
+    const other = createViewState();
+    readAddress(formatAddress(state), other);
+    return other.area.value;
+  };
+  expect([read(0), read(200), read(201)]).toEqual([areaOf(0), areaOf(200), undefined]);
+});
+
 test('an address brings back what was seen (seed 5)', () => {
   fc.assert(
     fc.property(

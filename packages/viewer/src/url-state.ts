@@ -14,7 +14,8 @@ import { type EventLink, type PageName, pageNames, type ViewState } from './clie
 
 /** Longer lists than these do not belong in a link. */
 const keysMax = 200;
-const keyPattern = /^[^,\n\r]{1,200}$/;
+/** Of a host's name or a group's, which may hold commas (`tp [0, 1]`). */
+const keyPattern = /^[^\n\r]{1,300}$/;
 const writeMs = 250;
 
 /** The part after the # that describes the view; '' for a page's default. */
@@ -46,7 +47,10 @@ export function formatAddress(state: ViewState): string {
   const link = state.link.value;
   if (link !== undefined) put('sel', linkText(link));
   const area = state.area.value;
-  if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('_')}`);
+  // A part of its tracks would be another area.
+  if (area !== undefined && area.tracks.length <= keysMax) {
+    put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.join('_')}`);
+  }
   if (state.path.value) put('path', '1');
   put('q', state.search.value);
   const steps = state.steps.value;
@@ -134,11 +138,13 @@ export function followAddress(state: ViewState): () => void {
     timer ??= setTimeout(write, writeMs);
   });
   const read = (): void => {
-    const run = state.run.peek();
+    const [run, area] = [state.run.peek(), state.area.peek()];
     batch(() => {
       readAddress(location.hash, state);
       // An address without a run means the one that is shown.
       state.run.value ??= run;
+      // An area that no address has room for stays.
+      if (area !== undefined && area.tracks.length > keysMax && state.run.value === run) state.area.value ??= area;
     });
     shown = placeOf(state);
   };

@@ -94,6 +94,32 @@ describe('a run that is followed', () => {
     ]);
   });
 
+  it('is the same when a gap is filled while a larger one opens behind it', async () => {
+    const rank = sources[1] as BatchSource;
+    const without = (count: number, ...missing: number[]): readonly BatchSource[] => {
+      const places = Array.from({ length: count }, (_, at) => at).filter((at) => !missing.includes(at));
+      return sources.map((source) => (source === rank ? only(rank, places) : first(source, count)));
+    };
+    const last = without(rank.count, 11, 14, 15);
+    using atOnce = new ViewedRun('demo');
+    await followed([last], atOnce);
+    using viewed = new ViewedRun('demo');
+    await followed([without(14, 10, 11), last], viewed);
+    for (const one of [atOnce, viewed]) await waitUntil('it is analysed', () => one.overview({ bins: 1 }).analysed);
+    expect(await shown(viewed)).toEqual(await shown(atOnce));
+  });
+
+  it('says of a rank without a goodbye that it has not ended, also when nothing more is expected', async () => {
+    using viewed = new ViewedRun('demo');
+    await followed([sources.map((source) => (source.rank === 2 ? first(source, source.count - 1) : source))], viewed);
+    expect(viewed.model().processes.map(({ rank, ended }) => [rank, ended])).toEqual([
+      [0, true],
+      [1, true],
+      [2, false],
+      [3, true],
+    ]);
+  });
+
   it('is the same when batches come late and fill a gap, and the gap is shown meanwhile', async () => {
     using viewed = new ViewedRun('demo');
     const rank = sources[1] as BatchSource;

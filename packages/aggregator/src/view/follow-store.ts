@@ -15,6 +15,7 @@ import { messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { type MergeSource, readableSource } from '../store/write-trace.ts';
 import { RankIndex } from './rank-index.ts';
+import { ReadPrefix } from './read-prefix.ts';
 import type { ViewedRun } from './viewed-run.ts';
 
 export interface FollowedRun {
@@ -63,7 +64,8 @@ class StoreReader {
   #batches = 0;
   #alignedBatches = 0;
   #analysedBatches = 0;
-  #missing = 0;
+  /** What of each source the alignment has read. */
+  readonly #aligning = new Map<string, ReadPrefix>();
   /** Batches whose clocks were read before: fitting them anew reads nothing. */
   #surveyed = 0;
 
@@ -109,12 +111,15 @@ class StoreReader {
 
   async #align(sources: readonly BatchSource[], isWhole: boolean, progress: MergeProgress, onProgress: () => void): Promise<void> {
     // Batches that filled a gap shifted the places of others: places read before are no longer valid.
-    const missing = sources.reduce((sum, source) => sum + source.missing, 0);
-    if (isWhole || missing < this.#missing) this.#alignment = new RunAlignment();
-    this.#missing = missing;
+    if (isWhole || sources.some((source) => this.#aligning.get(keyOf(source))?.hasChanged(source))) this.#alignment = new RunAlignment();
     this.#alignedBatches = this.#batches;
     const steps = isWhole ? this.#alignment.finish(sources, progress) : this.#alignment.update(sources, progress);
     this.#aligned = await driveSteps(steps, { signal: this.#signal, onProgress });
+    for (const source of sources) {
+      const prefix = this.#aligning.get(keyOf(source)) ?? new ReadPrefix();
+      prefix.note(source);
+      this.#aligning.set(keyOf(source), prefix);
+    }
     this.#place(this.#aligned);
     if (isWhole) this.#alignment = new RunAlignment();
   }

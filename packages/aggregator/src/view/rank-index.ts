@@ -7,6 +7,7 @@
 import { type Batch, type EventTable, rankTime } from '@ranktrace/protocol';
 import { BatchMerger, type BatchSource, ownClock } from '@ranktrace/trace';
 import type { ProcessTimeline } from '@ranktrace/trace/timeline';
+import { ReadPrefix } from './read-prefix.ts';
 
 interface Placed {
   readonly index: number;
@@ -19,7 +20,7 @@ export class RankIndex {
   /** Batches read, by their place in `#order`, or in the source where that is undefined. */
   #read = 0;
   #order: readonly Placed[] | undefined;
-  #missing = 0;
+  readonly #prefix = new ReadPrefix();
   #sequence = -1;
   /** No event of a later batch starts before this, unless the batch states so. */
   #promised = Number.NEGATIVE_INFINITY;
@@ -47,8 +48,7 @@ export class RankIndex {
    */
   *follow(source: BatchSource, isWhole: boolean): Generator<void> {
     const isChanged = source.count > this.#read;
-    if (isChanged && (source.missing < this.#missing || this.#hasEnded)) this.#restart(undefined);
-    this.#missing = source.missing;
+    if (isChanged && (this.#hasEnded || this.#prefix.hasChanged(source))) this.#restart(undefined);
     while (this.#read < source.count) {
       const placed = this.#order?.[this.#read];
       const batch = source.batch(placed?.index ?? this.#read);
@@ -64,10 +64,12 @@ export class RankIndex {
     }
     // Later batches are read by their sequence again.
     this.#order = undefined;
+    if (isChanged) this.#prefix.note(source, this.#read);
     // In order of time, gaps in the sequence have no place.
     this.timeline.lostSomewhere(Math.max(0, source.missing - this.timeline.missing), 0);
     this.timeline.isBeingRead = false;
-    if (isWhole) yield* this.#end();
+    // Without a goodbye it may have been killed.
+    if (isWhole) yield* this.#end(false);
   }
 
   *#take(batch: Batch, since: number): Generator<void> {
@@ -77,13 +79,14 @@ export class RankIndex {
     yield* this.#merger.advance();
     this.timeline.advance(since);
     this.#promised = Math.max(this.#promised, header.watermark);
-    if (header.last) yield* this.#end();
+    if (header.last) yield* this.#end(true);
   }
 
   #noteLosses({ header, tables }: Batch): void {
     const { sequence, dropped, watermark, pruned } = header;
     const first = pruned?.from ?? sequence;
-    const from = Number.isFinite(this.#promised) ? this.#promised : 0;
+    const begin = Math.min(0, earliest(tables.spans, tables.steps, Number.NEGATIVE_INFINITY, watermark));
+    const from = Number.isFinite(this.#promised) ? this.#promised : begin;
     if (first > this.#sequence + 1 && this.#order === undefined) {
       const until = earliest(tables.spans, tables.steps, from, watermark);
       this.timeline.lost(from, until, first - this.#sequence - 1, 0);
@@ -93,12 +96,12 @@ export class RankIndex {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
 
-  *#end(): Generator<void> {
+  *#end(inGoodOrder: boolean): Generator<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#merger.finish(0);
     yield* this.#merger.advance();
-    this.timeline.end();
+    this.timeline.end(inGoodOrder);
   }
 
   #restart(order: readonly Placed[] | undefined): void {

@@ -1,4 +1,4 @@
-import type { RunProfile } from '@ranktrace/protocol';
+import { besideOf, type RunProfile } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import type { GpuRank, GpuSummary } from '../gpu/gpu-summary.ts';
 import { traceProcess } from '../testing/trace-events.ts';
@@ -27,6 +27,33 @@ it('has the last life of a rank that was started again, and names the rank', () 
     [[1], [65]],
     [[], [5]],
     [[1], [20]],
+  ]);
+});
+
+it('has what an agent recorded beside a rank among its tables, and takes it for no life of it', () => {
+  const opsOf = (name: string, isOp: boolean) => {
+    const sum = { name, isOp, calls: 1, total: 7, self: 7, longest: 7, longestAt: 0 };
+    return new Map([[name, sum]]);
+  };
+  const beside = { ...lifeOf(1, besideOf('a'), 10), ops: opsOf('aten::mm', true) };
+  const own = { ...lifeOf(1, 'a', 20), ops: opsOf('forward', false) };
+  const at = (one: RankOps, index: number): RankOps => ({ ...one, process: { ...one.process, index } });
+  const { restarted, operators, allocators } = new RunProfiles(noGpus, [at(beside, 0), at(own, 1)]).of(1) as RunProfile;
+  expect(restarted).toEqual([]);
+  expect(operators.lines.map(({ name }) => name)).toEqual(['aten::mm']);
+  expect(allocators.lines.map(({ allocations, bytes, largest }) => [allocations, bytes, largest])).toEqual([[2, 30, 20]]);
+});
+
+it('names the life of a memory, where a rank had several', () => {
+  const held = { held: { kinds: [], holders: [] } };
+  const memory = { device: 'CPU', peak: 9, peakAt: 0, allocations: 1, reserved: 0, curve: { points: [] }, held };
+  const hosts = ['c', 'b'].map((incarnation, index): RankOps => {
+    const of = lifeOf(1, incarnation, 1);
+    return { ...of, process: { ...of.process, index }, memory: new Map([['CPU', memory]]) } as unknown as RankOps;
+  });
+  expect(new RunProfiles(noGpus, hosts).of()?.memory.map(({ rank, life }) => [rank, life])).toEqual([
+    [1, 2],
+    [1, undefined],
   ]);
 });
 

@@ -3,6 +3,7 @@
 // Invariant: a table adds up to everything: lines that are cut off count in its `rest`.
 
 import {
+  isBeside,
   type ProfileAdvice,
   type ProfileAllocator,
   type ProfileCopy,
@@ -25,6 +26,7 @@ import { evidenceText } from '../gpu/recommendations.ts';
 import { displayName } from '../model/shown-name.ts';
 import { analyseLimits as limits } from './analyse-limits.ts';
 import type { RankOps } from './op-sums.ts';
+import { hostsByRank, livesOf } from './rank-hosts.ts';
 
 /** Tables that belong to a rank, or to several together. */
 type Tables = Pick<RunProfile, 'operators' | 'kernels' | 'modules' | 'phases' | 'copies' | 'sequences' | 'groups' | 'idle' | 'allocators'>;
@@ -38,7 +40,7 @@ export class RunProfiles {
 
   constructor(gpu: GpuSummary, hosts: readonly RankOps[]) {
     const byRank = new Map<number, { gpu: GpuRank | undefined; host: RankOps | undefined }>();
-    for (const host of hosts) byRank.set(host.process.rank, { gpu: undefined, host });
+    for (const [rank, host] of hostsByRank(hosts)) byRank.set(rank, { gpu: undefined, host });
     // The last life counts where a rank was started again: lives are in order of time.
     const lasts = new Map(gpu.ranks.map((rank) => [rank.rank, rank]));
     for (const [rank, of] of lasts) byRank.set(rank, { gpu: of, host: byRank.get(rank)?.host });
@@ -55,11 +57,15 @@ export class RunProfiles {
     // The page gets those that it has on top, where there are too many.
     const devices = [...lasts.values()].flatMap(devicesOf);
     const leastUsed = [...devices].sort((a, b) => a.utilisation - b.utilisation).slice(0, limits.profileRanksMax);
-    const memory = hosts.flatMap(memoryOf);
+    const lifeOf = livesOf(hosts);
+    const memory = hosts.flatMap((host) => {
+      const life = lifeOf.get(host.process.index) ?? 1;
+      return memoryOf(host).map((one): ProfileMemory => (life > 1 ? { ...one, life } : one));
+    });
     const highest = [...memory].sort((a, b) => b.peak - a.peak).slice(0, limits.profileRanksMax);
     const lives = new Map<number, Set<string>>();
     for (const { rank, incarnation } of [...gpu.ranks, ...hosts.map(({ process }) => process)])
-      lives.set(rank, (lives.get(rank) ?? new Set()).add(incarnation));
+      if (!isBeside(incarnation)) lives.set(rank, (lives.get(rank) ?? new Set()).add(incarnation));
     this.#all = {
       rank: null,
       ranks: [...this.#ranks.keys()].sort((a, b) => a - b),

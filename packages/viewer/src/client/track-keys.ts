@@ -69,7 +69,7 @@ export function linkTo({ track, start, depth, name }: EventDetails, keys: TrackK
 }
 
 /** Clocks are fitted anew while a run goes on: the same event may begin a little earlier or later, ns. */
-const slackNs = 1e6;
+export const slackNs = 1e6;
 
 /** The event that a link names; undefined where it is not there, or not yet read. */
 export async function eventOf(link: EventLink, keys: TrackKeys, client: RunClient): Promise<Selection | undefined> {

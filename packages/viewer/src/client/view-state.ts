@@ -20,7 +20,7 @@ export interface Selection {
 /** Target of a jump: any of these fields. Times in ns of the trace. */
 export interface JumpTarget {
   readonly ranks?: readonly number[];
-  /** Index of the first of these ranks' process, where it has several lives; default: the last one. */
+  /** Index of the first of these ranks' process, where it has several lives; default: the one at `from`, else the last one. */
   readonly process?: number;
   readonly from?: number;
   readonly until?: number;

@@ -7,6 +7,7 @@ import type { JumpTarget } from '../client/view-state.ts';
 import { formatDuration, formatMore } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
+import { lifeTarget } from '../overview/rank-target.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { pairPhases, type RankPair } from './differences.ts';
 
@@ -78,7 +79,7 @@ function Side({ side, pair, phases, roles, longest, onGo }: SideProps): JSX.Elem
   if (of === undefined) return <span class="compare-missing">{name}: no steps of this rank</span>;
   const text = phases.map((phase, at) => `${phase} ${formatDuration(values[at] ?? 0)}`).join(', ');
   return (
-    <button type="button" class="compare-bar" title={text} onClick={() => onGo(side, { ranks: [pair.rank] })}>
+    <button type="button" class="compare-bar" title={text} onClick={() => onGo(side, lifeTarget(of))}>
       <span>{name}</span>
       {phases.length === 0 ? (
         <PhaseBar phases={[otherPhase]} roles={['work']} values={[of.mean]} longest={longest} />

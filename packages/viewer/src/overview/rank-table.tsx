@@ -8,12 +8,12 @@ import { formatBound, formatCount, formatDuration, formatMany } from '../control
 import { PickLink } from '../controls/pick-link.tsx';
 import { formatMorePart } from '../controls/signed.ts';
 import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
-import { rankName } from './rank-lives.ts';
+import { type ProcessState, processStates, rankName } from './rank-lives.ts';
 import './rank-table.css';
 
 export interface RankTableProps {
   readonly overview: Overview;
-  readonly model: Pick<RunModel, 'processes'>;
+  readonly model: Pick<RunModel, 'live' | 'processes'>;
   /** Undefined where there is no timeline to go to. */
   readonly onPick: ((rank: number, process: number) => void) | undefined;
 }
@@ -21,6 +21,7 @@ export interface RankTableProps {
 interface RankRow {
   readonly of: OverviewRank;
   readonly process: ViewProcess | undefined;
+  readonly state: ProcessState | undefined;
   /** Mean step against the median rank's: 0.1 is 10 % more. */
   readonly more: number;
 }
@@ -71,10 +72,16 @@ function phasesText(phases: readonly string[]): string {
   return `Copy and CSV also have ${formatMany(others.length, 'further phase')}: ${names}`;
 }
 
-function rowsOf({ ranks }: Overview, { processes }: RankTableProps['model']): readonly RankRow[] {
-  const byIndex = new Map(processes.map((process) => [process.index, process]));
+function rowsOf({ ranks }: Overview, model: RankTableProps['model']): readonly RankRow[] {
+  const byIndex = new Map(model.processes.map((process) => [process.index, process]));
+  const states = processStates(model);
   const median = lowerMedian(ranks.filter(({ steps }) => steps > 0).map(({ mean }) => mean)) ?? Number.NaN;
-  return ranks.map((of) => ({ of, process: byIndex.get(of.process), more: of.steps > 0 ? of.mean / median - 1 : Number.NaN }));
+  return ranks.map((of) => ({
+    of,
+    process: byIndex.get(of.process),
+    state: states.get(of.process),
+    more: of.steps > 0 ? of.mean / median - 1 : Number.NaN,
+  }));
 }
 
 function filtered(rows: readonly RankRow[], filter: string): readonly RankRow[] {
@@ -100,10 +107,10 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
       title: 'Rank',
       sort: ({ of }) => of.rank,
       value: ({ of }) => rankName(of),
-      show: ({ of, process }) => (
+      show: ({ of, state }) => (
         <PickLink onPick={onPick && (() => onPick(of.rank, of.process))}>
           {rankName(of)}
-          {process?.ended === false && <span class="only-aloud"> (running)</span>}
+          {state === 'running' && <span class="only-aloud"> (running)</span>}
         </PickLink>
       ),
     },
@@ -160,8 +167,9 @@ function columnsOf({ phases, ranks }: Overview, onPick: RankTableProps['onPick']
     {
       key: 'state',
       title: 'State',
-      sort: ({ process }) => process && (process.ended ? 'ended' : 'running'),
-      show: ({ process }) => (process === undefined ? '–' : process.ended ? 'ended' : 'running'),
+      hint: 'No end is recorded of a rank that was killed, or whose last batch is missing',
+      sort: ({ state }) => state,
+      show: ({ state }) => state ?? '–',
     },
     ...phases.map((name, at) => ({
       ...time(`phase ${name}`, cutMiddle(name, phaseCharsMax), `Mean ${name} per step`, ({ of }) => of.phases[at] ?? 0),

@@ -1,6 +1,6 @@
 // Targets of jumps from the overview to a rank's row in the timeline: of a rank that was started again, to the life that was meant.
 
-import type { Overview, OverviewGpu } from '@ranktrace/protocol';
+import type { Overview, OverviewGpu, OverviewRank } from '@ranktrace/protocol';
 import type { JumpTarget } from '../client/view-state.ts';
 import { binRange, cellRange } from './step-bins.ts';
 
@@ -19,6 +19,9 @@ export function rankTarget(overview: Overview, isZoomed: boolean, rank: number, 
   const [first, last] = [rangeOf(bins[0]), rangeOf(bins.at(-1))];
   return first === undefined || last === undefined ? target : { ...target, from: first.from, until: last.until };
 }
+
+/** The life that a row is of, wherever it is in time. */
+export const lifeTarget = ({ rank, process }: Pick<OverviewRank, 'rank' | 'process'>): JumpTarget => ({ ranks: [rank], process });
 
 /** The process of a line about GPUs: lives of a rank are in order in both. Undefined where some life has no such line, or no steps. */
 export function processOfGpu({ gpus = [], ranks }: Pick<Overview, 'gpus' | 'ranks'>, gpu: OverviewGpu): number | undefined {

@@ -13,6 +13,7 @@ import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
 import { boundText } from '../controls/path-bounds.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
+import { rankName } from '../overview/rank-lives.ts';
 import { countColumn, shareColumn, timeColumn } from './profile-columns.tsx';
 import { worthText } from './worth-text.ts';
 import './profile.css';
@@ -129,18 +130,18 @@ const height = 120;
 
 /** Allocated bytes over time: the greatest value of each stretch. */
 export function MemoryCurve({ memory }: { readonly memory: ProfileMemory }): JSX.Element | null {
-  const { curve, peak, rank, device } = memory;
+  const { curve, peak, device } = memory;
   const [first, last] = [curve[0], curve.at(-1)];
   if (first === undefined || last === undefined || curve.length < 2) return null;
   const length = Math.max(1, last[0] - first[0]);
   const points = curve.map(([time, bytes]) => {
     return `${((width * (time - first[0])) / length).toFixed(1)},${(height - (height * bytes) / Math.max(1, peak)).toFixed(1)}`;
   });
-  const label = `Memory of rank ${rank}, ${device}: up to ${formatBytes(peak)}`;
+  const label = `Memory of rank ${rankName(memory)}, ${device}: up to ${formatBytes(peak)}`;
   return (
     <figure class="profile-curve">
       <figcaption>
-        Rank {rank}, {device}: up to {formatBytes(peak)}, {formatDuration(length)}
+        Rank {rankName(memory)}, {device}: up to {formatBytes(peak)}, {formatDuration(length)}
       </figcaption>
       <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={label}>
         <polygon points={`0,${height} ${points.join(' ')} ${width},${height}`} />

@@ -4,6 +4,7 @@ import type { RunProfile } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatRanks } from '../controls/format.ts';
 import { Card } from '../overview/card.tsx';
+import { rankName } from '../overview/rank-lives.ts';
 import { AdviceList, MemoryCurve, PathSummary } from './profile-charts.tsx';
 import {
   AllocatorTable,
@@ -110,7 +111,7 @@ function Cards({ section, ...props }: TableProps & { readonly section: ProfileSe
         <>
           <Card title="Memory" aside="allocated, by device">
             {curves.slice(0, curvesMax).map((memory) => (
-              <MemoryCurve key={`${memory.rank}/${memory.device}`} memory={memory} />
+              <MemoryCurve key={`${rankName(memory)}/${memory.device}/${memory.peakAt}`} memory={memory} />
             ))}
             <MemoryTable profile={profile} />
           </Card>

@@ -19,6 +19,7 @@ import {
 import type { JSX } from 'preact';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBytes, formatCount } from '../controls/format.ts';
+import { rankName } from '../overview/rank-lives.ts';
 import {
   bandwidthColumn,
   bytesColumn,
@@ -290,7 +291,7 @@ export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
   <DataTable
     caption={`Memory${ofRank(profile)}`}
     columns={columnsOf<ProfileMemory>([
-      { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
+      lifeColumn<ProfileMemory>(),
       { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
       bytesColumn({ key: 'peak', title: 'Peak', hint: 'The most that was allocated at a time', of: ({ peak }) => peak }),
       bytesColumn({ key: 'reserved', title: 'Reserved', hint: 'The most that the allocator held', of: ({ reserved }) => reserved }),
@@ -298,7 +299,7 @@ export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
       countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
     ])}
     rows={profile.memory}
-    keyOf={({ rank, device }) => `${rank}/${device}`}
+    keyOf={(memory) => `${rankName(memory)}/${memory.device}/${memory.of}/${memory.peakAt}`}
     order={{ by: 'peak', direction: 'down' }}
     pageRows={16}
     empty="No allocations were recorded."
@@ -314,14 +315,26 @@ function memoryFoot({ memory, memoryLeftOut }: RunProfile): string | undefined {
 
 interface KindRow {
   readonly rank: number;
+  readonly life?: number;
   readonly device: string;
   readonly kind: string;
   readonly bytes: number;
   readonly share: number;
 }
 
-const placeColumns = <Row extends { readonly rank: number; readonly device: string; readonly kind: string }>(): readonly Column<Row>[] => [
-  { key: 'rank', title: 'Rank', sort: ({ rank }) => rank, show: ({ rank }) => rank },
+/** The rank, with its life where it was started again. */
+const lifeColumn = <Row extends { readonly rank: number; readonly life?: number }>(): Column<Row> => ({
+  key: 'rank',
+  title: 'Rank',
+  sort: ({ rank }) => rank,
+  value: rankName,
+  show: rankName,
+});
+
+const placeColumns = <
+  Row extends { readonly rank: number; readonly life?: number; readonly device: string; readonly kind: string },
+>(): readonly Column<Row>[] => [
+  lifeColumn<Row>(),
   { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
   { key: 'kind', title: 'Category', sort: ({ kind }) => kind, show: ({ kind }) => kind },
 ];
@@ -335,10 +348,10 @@ export const MemoryKindTable = ({ profile, pageRows }: Omit<TableProps, 'onPlace
       bytesColumn({ key: 'bytes', title: 'At the peak', of: ({ bytes }) => bytes }),
       shareColumn({ key: 'share', title: 'Share', hint: 'Of the peak of its device', of: ({ share }) => share }),
     ])}
-    rows={profile.memory.flatMap(({ rank, device, peak, kinds }) =>
-      kinds.map(([kind, bytes]): KindRow => ({ rank, device, kind, bytes, share: peak > 0 ? bytes / peak : 0 })),
+    rows={profile.memory.flatMap(({ rank, life, device, peak, kinds }) =>
+      kinds.map(([kind, bytes]): KindRow => ({ rank, ...(life && { life }), device, kind, bytes, share: peak > 0 ? bytes / peak : 0 })),
     )}
-    keyOf={({ rank, device, kind }) => `${rank}/${device}/${kind}`}
+    keyOf={(row) => `${rankName(row)}/${row.device}/${row.kind}`}
     order={{ by: 'bytes', direction: 'down' }}
     {...paged(pageRows)}
     empty="No allocations were recorded."
@@ -347,6 +360,7 @@ export const MemoryKindTable = ({ profile, pageRows }: Omit<TableProps, 'onPlace
 
 interface HolderRow extends ProfileHolder {
   readonly rank: number;
+  readonly life?: number;
   readonly device: string;
 }
 
@@ -361,8 +375,10 @@ export const MemoryHolderTable = ({ profile, pageRows }: Omit<TableProps, 'onPla
       bytesColumn({ key: 'bytes', title: 'At the peak', of: ({ bytes }) => bytes }),
       countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
     ])}
-    rows={profile.memory.flatMap(({ rank, device, holders }) => holders.map((holder): HolderRow => ({ ...holder, rank, device })))}
-    keyOf={({ rank, device, kind, place, name }) => JSON.stringify([rank, device, kind, place, name])}
+    rows={profile.memory.flatMap(({ rank, life, device, holders }) =>
+      holders.map((holder): HolderRow => ({ ...holder, rank, ...(life && { life }), device })),
+    )}
+    keyOf={({ rank, life, device, kind, place, name }) => JSON.stringify([rank, life, device, kind, place, name])}
     order={{ by: 'bytes', direction: 'down' }}
     {...paged(pageRows)}
     empty="What was live at the peak was allocated before the recording."

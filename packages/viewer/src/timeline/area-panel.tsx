@@ -12,8 +12,10 @@ import { DownloadLink } from '../controls/download-link.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
 import { Tabset } from '../controls/tabset.tsx';
-import { isReading } from '../overview/reading.ts';
+import { processNames } from '../overview/rank-lives.ts';
 import { FlameGraph } from './flame-graph.tsx';
+import { isAreaPartial } from './marked-tracks.ts';
+import { zeroOfRun } from './ruler.ts';
 import './area-panel.css';
 
 export interface AreaPanelProps {
@@ -27,8 +29,8 @@ type Tab = 'names' | 'counters' | 'flame';
 export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element {
   const [tab, setTab] = useState<Tab>('names');
   const model = client.model.value;
-  // Another epoch has other track numbers, so the panel asks again. A sum over a recorded run that is still being read covers part of it.
-  const isPartial = model !== undefined && !model.live && isReading(model);
+  // Another epoch has other track numbers, so the panel asks again, and once more when all of the area has come.
+  const isPartial = model !== undefined && isAreaPartial(area, model);
   const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
   const table = useAnswer((options) => client.area(area, options), key);
   const [split, setSplit] = useState<FlameSplit>(undefined);
@@ -40,7 +42,7 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
     { key: 'counters', title: counters === 0 ? 'Counters' : `Counters (${formatCount(counters)})` },
   ] as const;
   const grain = (area.until - area.from) / 1000;
-  const zero = model?.firstStep ?? 0;
+  const zero = model === undefined ? 0 : zeroOfRun(model);
   const head = (
     <p class="area-head">
       {formatTime(area.from - zero, grain)} – {formatTime(area.until - zero, grain)},{' '}
@@ -256,6 +258,8 @@ function rankOf(track: number, model: RunModel | undefined): number | undefined 
 
 function Counters({ table, model }: { table: AreaTable; model: RunModel | undefined }): JSX.Element {
   const tracks = useMemo(() => new Map(model?.tracks.map((track) => [track.track, track])), [model]);
+  const names = useMemo(() => processNames(model?.processes ?? []), [model]);
+  const nameOf = (track: number): string => names.get(tracks.get(track)?.process ?? -1) ?? '–';
   const value = (key: 'low' | 'mean' | 'high', title: string): Column<AreaTable['counters'][number]> => ({
     key,
     title,
@@ -273,7 +277,7 @@ function Counters({ table, model }: { table: AreaTable; model: RunModel | undefi
           sort: ({ track }) => tracks.get(track)?.name,
           show: ({ track }) => tracks.get(track)?.name ?? '–',
         },
-        { key: 'rank', title: 'Rank', sort: ({ track }) => rankOf(track, model), show: ({ track }) => rankOf(track, model) ?? '–' },
+        { key: 'rank', title: 'Rank', sort: ({ track }) => nameOf(track), show: ({ track }) => nameOf(track) },
         value('low', 'Least'),
         value('mean', 'Mean'),
         value('high', 'Greatest'),

@@ -4,6 +4,7 @@ import { type EventDetails, type EventPlace, lineName, type RunModel, shortName 
 import type { JSX } from 'preact';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
+import { processNames } from '../overview/rank-lives.ts';
 import { arrivalsOf } from './arrivals.ts';
 import { shownFields } from './detail-fields.ts';
 import { type EventFacts, eventLink, eventText } from './event-text.ts';
@@ -93,7 +94,8 @@ function factsOf(session: TimelineSession, details: EventDetails, model: RunMode
   if (details.kind !== 'instant') facts.push(['Length', `${formatDuration(details.length)}${details.open ? ' so far' : ''}`]);
   if (details.self !== null && details.self < details.length * 0.999) facts.push(['Self', formatDuration(details.self)]);
   if (process !== undefined && track !== undefined) {
-    facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${trackLabel(track)}`]);
+    const name = processNames(model.processes).get(process.index) ?? String(process.rank);
+    facts.push(['Where', `rank ${name} on ${process.hostName || process.host} · ${trackLabel(track)}`]);
     facts.push(['Clock', formatBound(details.bound ?? process.alignment.bound)]);
   }
   return [...facts, ...shownFields(details)];

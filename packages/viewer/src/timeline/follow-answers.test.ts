@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { EventDetails, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
+import type { EventDetails, EventPlace, Links, Overview, RunModel, SearchResult, ViewPath } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ConnectionLost, RequestRefused } from '../client/connection.ts';
 import type { RunClient } from '../client/run-client.ts';
@@ -31,8 +31,18 @@ const runOf = (about: Partial<RunModel> = {}): RunModel => ({
 function shownTimeline() {
   const model: Signal<RunModel | undefined> = signal(undefined);
   const resets = new Set<() => void>();
-  const asked = { event: 0, search: 0, path: 0 };
-  const answers = { event: undefined as EventDetails | undefined, count: 1, path: null as ViewPath | null, isLineBroken: false };
+  const asked = { event: 0, search: 0, path: 0, links: 0 };
+  const answers = {
+    event: undefined as EventDetails | undefined,
+    count: 1,
+    path: null as ViewPath | null,
+    isLineBroken: false,
+    isAnalysed: false,
+    /** The event of this number, where others have another answer. */
+    moved: undefined as EventDetails | undefined,
+    leftOut: 0,
+    linksMs: Number.POSITIVE_INFINITY,
+  };
   const client = {
     run: 'train',
     model,
@@ -41,10 +51,19 @@ function shownTimeline() {
       resets.add(listener);
       return () => resets.delete(listener);
     },
-    overview: () => new Promise(() => undefined),
-    links: () => new Promise(() => undefined),
-    event: async (): Promise<EventDetails> => {
+    overview: async (): Promise<Overview> => {
+      const none = { findings: [], phases: [], phaseRoles: [], ranks: [], bins: [], times: [], slowest: [], toStep: 0 };
+      return { ...none, analysed: answers.isAnalysed } as unknown as Overview;
+    },
+    links: (): Promise<Links> => {
+      asked.links++;
+      const links = { links: [], leftOut: answers.leftOut };
+      return new Promise((resolve) => answers.linksMs < 1e6 && setTimeout(() => resolve(links), answers.linksMs));
+    },
+    find: async (): Promise<EventPlace | null> => answers.moved ?? null,
+    event: async (_: number, event: number): Promise<EventDetails> => {
       asked.event++;
+      if (answers.moved?.event === event) return answers.moved;
       if (answers.event === undefined) throw new RequestRefused('no_such_track', 'the run has no such track');
       return answers.event;
     },
@@ -87,6 +106,33 @@ it('asks for the event of a link again as the run is read, until it is there', a
   session.dispose();
 });
 
+it('looks for an open event again whose number is that of another one, as its rank was read again', async () => {
+  const { model, answers, state, session } = shownTimeline();
+  const open = { ...found, event: 7, open: true, start: 5e8, name: 'all_reduce' } as EventDetails;
+  answers.event = open;
+  model.value = runOf({ live: true });
+  state.selected.value = { track: 1, event: 7 };
+  await vi.advanceTimersByTimeAsync(10);
+  const link = state.link.value;
+  // It goes on, and another fit of the clocks moves it a little.
+  answers.event = { ...open, start: 5e8 + 3e6, length: 9 };
+  model.value = runOf({ live: true, until: 2e9 });
+  await vi.advanceTimersByTimeAsync(10);
+  expect([session.details.value?.start, state.selected.value?.event]).toEqual([5e8 + 3e6, 7]);
+  // Earlier detail of the rank has come: number 7 is an event before it.
+  answers.event = { ...open, start: 2e8, open: false, name: 'forward' };
+  answers.moved = { ...open, event: 20, start: 5e8 + 3e6 };
+  model.value = runOf({ live: true, until: 3e9 });
+  await vi.advanceTimersByTimeAsync(2000);
+  expect([session.details.value?.event, session.details.value?.name, state.selected.value]).toEqual([
+    20,
+    'all_reduce',
+    { track: 1, event: 20 },
+  ]);
+  expect(state.link.value).toEqual({ ...link, start: 5e8 + 3e6 });
+  session.dispose();
+});
+
 it('asks no more for an event that a whole run does not have', async () => {
   const { model, asked, state, session } = shownTimeline();
   state.selected.value = { track: 99, event: 0 };
@@ -112,6 +158,29 @@ it('counts the matches of a search again as the run is read, at most once a seco
   session.dispose();
 });
 
+it('gets the arrows of a run that grows more often than they take, and the newer ones later', async () => {
+  const { model, asked, answers, session } = shownTimeline();
+  session.size.value = { width: 800, height: 600 };
+  answers.linksMs = 300;
+  for (let grown = 1; grown <= 40; grown++) {
+    answers.leftOut = grown;
+    model.value = runOf({ live: true, until: 1e9 + grown });
+    await vi.advanceTimersByTimeAsync(250);
+  }
+  expect(session.links.value?.leftOut).toBeGreaterThan(30);
+  expect(asked.links).toBeLessThan(12);
+  // The last growth is asked for, too, and then nothing more.
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(session.links.value?.leftOut).toBe(40);
+  expect(asked.links).toBeLessThan(14);
+  // Another window begins anew.
+  const before = asked.links;
+  session.show({ from: 0, until: 1e8 });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(asked.links).toBe(before + 1);
+  session.dispose();
+});
+
 it('asks for the critical path again where the line broke meanwhile', async () => {
   const { model, answers, state, session } = shownTimeline();
   Object.assign(answers, { path: { step: 3, segments: [] }, isLineBroken: true });
@@ -121,6 +190,24 @@ it('asks for the critical path again where the line broke meanwhile', async () =
   answers.isLineBroken = false;
   await vi.advanceTimersByTimeAsync(5000);
   expect(session.path.value?.step).toBe(3);
+  session.dispose();
+});
+
+it('asks for the critical path again once all of a run that went on is analysed', async () => {
+  const { model, asked, answers, state, session } = shownTimeline();
+  answers.path = { step: 3, segments: [] } as unknown as ViewPath;
+  state.path.value = true;
+  model.value = runOf({ live: true, read: 9 });
+  await vi.advanceTimersByTimeAsync(30_000);
+  session.pathAt.value = 2;
+  expect([asked.path, session.path.value?.step]).toEqual([1, 3]);
+  answers.path = { step: 400, segments: [] } as unknown as ViewPath;
+  model.value = runOf({ live: false, read: 9 });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(session.path.value?.step).toBe(3);
+  answers.isAnalysed = true;
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect([asked.path, session.path.value?.step, session.pathAt.value]).toEqual([2, 400, undefined]);
   session.dispose();
 });
 

@@ -2,9 +2,9 @@
 // date until the returned function is called; outdated answers change nothing.
 
 import { batch, computed, effect, signal } from '@preact/signals';
-import type { ViewTrack } from '@ranktrace/protocol';
+import type { EventDetails, ViewTrack } from '@ranktrace/protocol';
 import { Refresher } from '../client/refresh.ts';
-import { eventOf, linkTo } from '../client/track-keys.ts';
+import { eventOf, linkTo, slackNs } from '../client/track-keys.ts';
 import type { EventLink, Selection } from '../client/view-state.ts';
 import { isReading } from '../overview/reading.ts';
 import { goToMatch } from './navigate.ts';
@@ -16,6 +16,8 @@ const tracksAskedMax = 512;
 const searchDelayMs = 120;
 /** Least time between two searches for the same, while the run grows. */
 const askedAgainMs = 1000;
+/** Lengths of one event by two fits of the clocks differ by less, ns. */
+const lengthSlackNs = 1000;
 
 /** `session.details` of `state.selected`; requested again as the run grows while the event has not ended, or was not found in what is read. */
 export function followSelection(session: TimelineSession): () => void {
@@ -42,6 +44,15 @@ export function followSelection(session: TimelineSession): () => void {
     client.event(selected.track, selected.event).then(
       (details) => {
         if (!isStill()) return;
+        const shown = session.details.peek();
+        if (shown !== undefined && state.link.peek() !== undefined && isOther(shown, details)) {
+          // Its rank was read again, and events have other numbers: `link` leads to it.
+          batch(() => {
+            session.details.value = undefined;
+            state.selected.value = undefined;
+          });
+          return;
+        }
         const isFromLink = session.place.peek() === undefined;
         const keys = session.keys.peek();
         batch(() => {
@@ -60,6 +71,13 @@ export function followSelection(session: TimelineSession): () => void {
       },
     );
   });
+}
+
+/** Whether two answers for one number are of different events: clocks that are fitted anew move an event, but keep its length. */
+function isOther(before: EventDetails, now: EventDetails): boolean {
+  if (before.depth !== now.depth || before.name !== now.name) return true;
+  if (Math.abs(before.start - now.start) <= slackNs || (before.open && now.open)) return false;
+  return Math.abs(before.length - now.length) > lengthSlackNs;
 }
 
 /** Selects the event of `state.link` while none is selected; looked for again as the run grows, for it may be read in a moment. */
@@ -89,46 +107,64 @@ export function followLinkedEvent(session: TimelineSession): () => void {
   };
 }
 
-/** `session.links` of the lanes in view. */
+/** `session.links` of the lanes in view; requested again as the run grows, at most once a second. */
 export function followLinks(session: TimelineSession): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
+  let refresher: Refresher | undefined;
   const giveUp = (): void => {
     clearTimeout(timer);
+    refresher?.close();
+    refresher = undefined;
     abort?.abort(new DOMException('moved on', 'AbortError'));
     abort = undefined;
   };
-  const ask = (): void => {
-    const { height } = session.size.peek();
-    const top = session.scrollTop.peek();
-    const tracks = session.layout
-      .peek()
-      .rows.filter((row) => row.top < top + height && row.top + row.height > top)
+  const inView = computed(() => {
+    const { height } = session.size.value;
+    const top = session.scrollTop.value;
+    return session.layout.value.rows
+      .filter((row) => row.top < top + height && row.top + row.height > top)
       .flatMap((row) => (row.kind === 'track' ? [(row.track as ViewTrack).track] : row.lanes.map(({ track }) => track)))
-      .slice(0, tracksAskedMax);
-    if (tracks.length === 0) {
+      .slice(0, tracksAskedMax)
+      .join();
+  });
+  const ask = async (): Promise<void> => {
+    const tracks = inView.peek();
+    if (tracks === '') {
       session.links.value = undefined;
       return;
     }
     const mine = new AbortController();
     abort = mine;
-    session.client.links({ ...session.window.peek(), tracks }, mine.signal).then(
+    await session.client.links({ ...session.window.peek(), tracks: tracks.split(',').map(Number) }, mine.signal).then(
       (links) => {
         if (!mine.signal.aborted) session.links.value = links;
       },
       () => undefined,
     );
   };
-  const stop = effect(() => {
-    void session.window.value;
+  const isReady = computed(() => session.isShown.value && session.client.model.value !== undefined && session.size.value.width > 0);
+  const stopView = effect(() => {
+    // A window that moves because the run grows never rests.
+    const isMoving = session.state.follow.value || session.state.from.value === undefined;
+    if (!isMoving) void session.window.value;
     void session.scrollTop.value;
-    void session.layout.value;
-    const isReady = session.isShown.value && session.client.model.value !== undefined && session.size.value.width > 0;
+    void inView.value;
     giveUp();
-    if (isReady) timer = setTimeout(ask, linksDelayMs);
+    if (!isReady.value) return;
+    timer = setTimeout(() => {
+      refresher = new Refresher(ask, askedAgainMs);
+      refresher.changed();
+    }, linksDelayMs);
+  });
+  const stopGrowth = effect(() => {
+    // A request under way goes on: a live run grows more often than a slow line answers.
+    void session.client.model.value;
+    refresher?.changed();
   });
   return () => {
-    stop();
+    stopView();
+    stopGrowth();
     giveUp();
   };
 }
@@ -137,9 +173,17 @@ export function followLinks(session: TimelineSession): () => void {
 const pathDelayMs = 2000;
 const pathRequestsMax = 150;
 
-/** `session.path` while it is shown; requested again until the analysis has one, and of a run of another epoch. */
+/**
+ * `session.path` while it is shown; requested again until the analysis has one, once the analysis covers the whole run, and of a run of another
+ * epoch. While a run goes on, the path that a person looks at stays.
+ */
 export function followPath(session: TimelineSession): () => void {
-  const epoch = computed(() => (session.state.path.value && session.isShown.value ? session.client.model.value?.epoch : undefined));
+  const wanted = computed(() => {
+    const model = session.client.model.value;
+    if (!session.state.path.value || !session.isShown.value || model === undefined) return undefined;
+    const isWhole = !model.live && !isReading(model) && session.overview.now.value?.analysed === true;
+    return `${model.epoch} ${isWhole}`;
+  });
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort: AbortController | undefined;
   const giveUp = (): void => {
@@ -153,6 +197,7 @@ export function followPath(session: TimelineSession): () => void {
     session.client.path(mine.signal).then(
       (path) => {
         if (mine.signal.aborted) return;
+        if (path?.step !== session.path.peek()?.step) session.pathAt.value = undefined;
         session.path.value = path;
         if (path === null && left > 0) timer = setTimeout(() => ask(left - 1), pathDelayMs);
       },
@@ -164,7 +209,7 @@ export function followPath(session: TimelineSession): () => void {
   };
   const stop = effect(() => {
     giveUp();
-    if (epoch.value !== undefined) ask(pathRequestsMax);
+    if (wanted.value !== undefined) ask(pathRequestsMax);
     else if (!session.state.path.value) {
       session.path.value = undefined;
       session.pathAt.value = undefined;

@@ -2,6 +2,7 @@ import type { Overview, RunModel } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import { viewProcess } from '../testing/view-model.ts';
 import { FollowedOverview } from './followed-overview.ts';
+import type { Row } from './rows.ts';
 
 /** Answers by hand, in any order; time stands still. */
 function followed(overviewOfAll?: Overview) {
@@ -101,5 +102,28 @@ it('begins with what another view was reported', async () => {
   expect([overview.isSettled.value, overview.now.value?.steps]).toEqual([true, 7]);
   await asked[0]?.answer({ steps: 8 });
   expect(overview.now.value?.steps).toBe(8);
+  overview.dispose();
+});
+
+it('is asked again of a recorded run after a refusal', async () => {
+  const { overview, asked, pass } = followed();
+  overview.follow(undefined);
+  overview.follow(modelOf(4));
+  await asked[0]?.answer({ steps: 1 });
+  await asked[1]?.refuse();
+  for (let turn = 0; turn < 3; turn++) pass();
+  await asked[2]?.answer({ steps: 2 });
+  expect([overview.now.value?.steps, asked[2]?.bins]).toEqual([2, asked[1]?.bins]);
+  overview.dispose();
+});
+
+it('gives a row the band of the ranks that it stands for now', async () => {
+  const { overview, asked } = followed();
+  overview.follow(modelOf(4));
+  const ranks = [10, 20, 30].map((cell, rank) => ({ rank, cells: [cell] }));
+  await asked[0]?.answer({ times: [0], slowest: [30], ranks } as unknown as Partial<Overview>);
+  const bandOf = (...of: number[]) => overview.bandOf({ key: 'rest:g', ranks: of } as unknown as Row);
+  expect([bandOf(0, 1)?.high[0], bandOf(1, 2)?.high[0], bandOf(0, 1)?.high[0]]).toEqual([20, 30, 20]);
+  expect(bandOf(1, 2)).toBe(bandOf(1, 2));
   overview.dispose();
 });

@@ -77,7 +77,8 @@ export class FollowedOverview {
   bandOf(row: Row): Band | undefined {
     const overview = this.#now.peek();
     if (overview === undefined) return undefined;
-    const key = `${row.key} ${row.ranks.length}`;
+    // Another rank may have taken the place of one of them.
+    const key = row.ranks.join();
     let band = this.#bands.get(key);
     if (band === undefined) {
       band = bandOf(overview, row.ranks);
@@ -112,6 +113,10 @@ export class FollowedOverview {
       if (!overview.analysed) this.#stopWaiting = this.#timers.after(unanalysedMs, () => this.#refresher.changed());
     } catch {
       this.#hasFailed = true;
+      // A recorded run does not change: nothing else asks again.
+      if (!this.#isDisposed && this.#model !== undefined) {
+        this.#stopWaiting = this.#timers.after(unanalysedMs, () => this.#refresher.changed());
+      }
     }
     // Before the model there is nothing to settle.
     if (!this.#isDisposed && (this.#model !== undefined || !this.#hasFailed)) this.#isSettled.value = true;

@@ -1,7 +1,7 @@
 import { limits } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import { modelOf, viewProcess, viewTrack } from '../testing/view-model.ts';
-import { foldedTracks, markedTracks } from './marked-tracks.ts';
+import { foldedTracks, isAreaPartial, markedTracks } from './marked-tracks.ts';
 import { layOut } from './rows.ts';
 
 it('are named, or all of the run; what is left out of too many is counted', () => {
@@ -35,4 +35,15 @@ it('of a folded rank that was started again are those of its own life', () => {
   ]);
   const [host] = rowsOf('host', ['g:h0']);
   expect(host && [...foldedTracks(host, tracks, processes)].sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+});
+
+it('are partial while a rank of theirs has not come to the end of the area', () => {
+  const processes = [viewProcess(0, { ended: false, until: 50 }), viewProcess(1, { ended: false, until: 90 })];
+  const live = { ...two, processes, live: true, read: 9, total: 9 };
+  const isPartial = (until: number, tracks: readonly number[], about: Partial<typeof live> = {}): boolean =>
+    isAreaPartial({ until, tracks }, { ...live, ...about });
+  expect([isPartial(60, [0]), isPartial(60, [3]), isPartial(60, []), isPartial(50, [])]).toEqual([true, false, true, false]);
+  // A rank that has ended sends no more; a recorded run is read to its end.
+  expect(isPartial(60, [], { processes: processes.map((process) => ({ ...process, ended: true })) })).toBe(false);
+  expect([isPartial(60, [3], { live: false, read: 4 }), isPartial(60, [0], { live: false })]).toEqual([true, false]);
 });

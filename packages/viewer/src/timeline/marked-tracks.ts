@@ -1,6 +1,8 @@
 // The tracks of a marked area, as many as a request may name.
 
-import { limits, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
+import { limits, type RunModel, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
+import type { Area } from '../client/run-client.ts';
+import { isReading } from '../overview/reading.ts';
 import type { Row } from './rows.ts';
 
 /** `all`: number of tracks of the run. If all are marked, and there are too many to name, an empty list stands for them. */
@@ -23,4 +25,16 @@ export function foldedTracks(
   return [...tracks.values()]
     .filter((track) => isOfRow(track) && (kind !== 'counters' || track.kind === 'counter'))
     .map(({ track }) => track);
+}
+
+/** Whether some of an area may be missing: the run is being read, or goes on and a rank of these tracks has not come to the area's end. */
+export function isAreaPartial(
+  { until, tracks }: Pick<Area, 'until' | 'tracks'>,
+  model: Pick<RunModel, 'live' | 'read' | 'total' | 'processes' | 'tracks'>,
+): boolean {
+  if (!model.live) return isReading(model);
+  const late = new Set(model.processes.filter((process) => !process.ended && process.until < until).map(({ index }) => index));
+  if (late.size === 0 || tracks.length === 0) return late.size > 0;
+  const marked = new Set(tracks);
+  return model.tracks.some(({ track, process }) => late.has(process) && marked.has(track));
 }

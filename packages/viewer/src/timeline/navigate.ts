@@ -2,7 +2,8 @@
 // view.
 
 import { batch } from '@preact/signals';
-import { type EventPlace, frameLine, type ViewTrack } from '@ranktrace/protocol';
+import { type EventPlace, frameLine, isBeside, type ViewTrack } from '@ranktrace/protocol';
+import { livesOf } from '../client/track-keys.ts';
 import { type JumpTarget, select } from '../client/view-state.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { type Item, itemBeside, itemOver } from './hit.ts';
@@ -203,6 +204,13 @@ export function markSelection(session: TimelineSession): void {
   session.state.area.value = { from: place.start, until: place.start + Math.max(place.length, 1), tracks: keys };
 }
 
+/** Keeps the lane of the selected event at the top, or no longer. */
+export function pinSelection(session: TimelineSession): void {
+  const place = session.place.peek();
+  const row = place && rowOf(session.layout.peek().rows, place.track, place.depth);
+  if (row !== undefined) session.togglePin(row.key);
+}
+
 /** Goes to the target of `jump`; returns false while its place is unknown. */
 export function goToTarget(session: TimelineSession, target: JumpTarget): boolean {
   const { model } = session;
@@ -210,9 +218,14 @@ export function goToTarget(session: TimelineSession, target: JumpTarget): boolea
   // The outliers among the ranks determine the place of the rows.
   if (!session.overview.isSettled.peek() && model.processes.length > ranksOpenMax) return false;
   const first = target.ranks?.[0];
-  const isMeant = (index: number): boolean => target.process === undefined || target.process === index;
-  const process = first === undefined ? undefined : model.processes.findLast(({ rank, index }) => rank === first && isMeant(index));
-  if (process !== undefined) revealRank(session, process.index);
+  const lives = livesOf(model.processes.filter(({ rank }) => rank === first)).map(({ process }) => process);
+  const { process: wanted, from = Number.POSITIVE_INFINITY } = target;
+  const own = lives.filter(({ incarnation }) => !isBeside(incarnation));
+  const meant =
+    wanted === undefined
+      ? (own.find(({ until }) => until >= from) ?? own.at(-1) ?? lives.at(-1))
+      : lives.find(({ index }) => index === wanted);
+  if (meant !== undefined) revealRank(session, meant.index);
   if (target.event !== undefined) revealRow(session, target.event.track);
   if (target.from === undefined && target.step !== undefined) void showStep(session, target.step);
   return true;

@@ -22,16 +22,22 @@ const ranks = Array.from({ length: 40 }, (_, rank) => rank);
 test('the slow rank of many is found by its own phases, not by its steps, which are as long as all', () => {
   const overview = { phases, phaseRoles, ranks: ranks.map((rank) => rankOf(rank, rank === 13 ? 200 : 100 + (rank % 5))) };
   const found = representativesOf(overview, ranks, 32);
-  expect(found.get(13)).toBe('slow');
-  expect([...found.values()].sort()).toEqual(['fastest', 'median', 'slow']);
+  expect(found.get(13)).toEqual({ as: 'slow', process: 13 });
+  expect([...found.values()].map(({ as }) => as).sort()).toEqual(['fastest', 'median', 'slow']);
 });
 
 test('of few ranks, which are all shown, only a slow one is marked', () => {
   const few = ranks.slice(0, 8);
   expect(representativesOf({ phases, phaseRoles, ranks: few.map((rank) => rankOf(rank, 100 + rank / 10)) }, few, 32).size).toBe(0);
   expect([...representativesOf({ phases, phaseRoles, ranks: few.map((rank) => rankOf(rank, rank === 3 ? 180 : 100)) }, few, 32)]).toEqual([
-    [3, 'slow'],
+    [3, { as: 'slow', process: 3 }],
   ]);
+});
+
+test('of a rank with several lives the slow one is marked, not the last', () => {
+  const few = ranks.slice(0, 8);
+  const lives = [...few.map((rank) => rankOf(rank, rank === 3 ? 180 : 100)), { ...rankOf(3, 100), process: 8, life: 2 }];
+  expect([...representativesOf({ phases, phaseRoles, ranks: lives }, few, 32)]).toEqual([[3, { as: 'slow', process: 3 }]]);
 });
 
 test('without steps the first two stand for all', () => {

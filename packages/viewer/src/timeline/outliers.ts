@@ -1,11 +1,18 @@
 // Chooses the ranks that represent a large run, and the band of the others: nobody reads a thousand rows, but the slowest, the fastest and a typical
 // one show the picture, and the rest is least, median and greatest step time over time.
 
-import type { Overview } from '@ranktrace/protocol';
+import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import { type Blamed, rankPhases } from '../overview/slow-ranks.ts';
 
 /** `slow`: it keeps the others waiting, or is clearly slower than they are in a phase of its own. */
 export type Representative = 'slow' | 'slowest' | 'median' | 'fastest';
+
+/** Why a rank represents the others; of its lives, the one in which it was so. */
+export interface Represented {
+  readonly as: Representative | undefined;
+  /** Index of that life's process; undefined where nothing is known of steps. */
+  readonly process: number | undefined;
+}
 
 const slowMax = 3;
 
@@ -17,19 +24,22 @@ export function representativesOf(
   overview: Blamed | undefined,
   ranks: readonly number[],
   openMax: number,
-): ReadonlyMap<number, Representative | undefined> {
-  const found = new Map<number, Representative | undefined>();
+): ReadonlyMap<number, Represented> {
+  const found = new Map<number, Represented>();
+  const add = ({ rank, process }: OverviewRank, as: Representative): void => {
+    if (!found.has(rank)) found.set(rank, { as, process });
+  };
   // The slowest first: by the others' waiting for them, and by phases that are not waiting, as all steps are equally long.
   const bySlowness = overview === undefined ? [] : rankPhases(overview);
-  for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut && bySlowness.length > 1) found.set(rank.rank, 'slow');
+  for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut && bySlowness.length > 1) add(rank, 'slow');
   if (ranks.length <= openMax) return found;
   if (bySlowness.length < 4) {
-    for (const rank of [...new Set(ranks)].sort((a, b) => a - b).slice(0, 2)) found.set(rank, undefined);
+    for (const rank of [...new Set(ranks)].sort((a, b) => a - b).slice(0, 2)) found.set(rank, { as: undefined, process: undefined });
     return found;
   }
   const put = (at: number, as: Representative): void => {
-    const rank = bySlowness[at]?.rank.rank;
-    if (rank !== undefined && !found.has(rank)) found.set(rank, as);
+    const rank = bySlowness[at]?.rank;
+    if (rank !== undefined) add(rank, as);
   };
   if (found.size === 0) put(0, 'slowest');
   put(bySlowness.length - 1, 'fastest');

@@ -5,6 +5,7 @@ import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../controls/format.ts';
+import type { ProcessState } from '../overview/rank-lives.ts';
 import { noteOf } from './row-text.ts';
 import { movedOrder, type Row, rowsBetween, trackLabel } from './rows.ts';
 import type { TimelineSession } from './session.ts';
@@ -110,7 +111,7 @@ function RowHeader({
       {/* biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the button before it does the same, with keys */}
       <span
         class={row.isFoldable ? 'row-label row-label-folds' : 'row-label'}
-        title={titleOf(row)}
+        title={titleOf(row, session.states.value.get(row.process?.index ?? -1))}
         onClick={({ detail }) => row.isFoldable && detail < 2 && session.toggle(row)}
       >
         {row.label}
@@ -196,7 +197,7 @@ const lossOf = ({ missing, droppedEvents }: ViewProcess): string =>
     .filter((each) => each !== '')
     .join(', ');
 
-function titleOf(row: Row): string {
+function titleOf(row: Row, state: ProcessState | undefined): string {
   if (row.process === undefined) return `${row.label}: ${row.ranks.length === 1 ? 'rank' : 'ranks'} ${formatRanks(row.ranks)}`;
   const { process } = row;
   if (row.kind === 'counters') return `${row.label} of rank ${process.rank}`;
@@ -206,6 +207,5 @@ function titleOf(row: Row): string {
       ? row.label
       : `${trackLabel(track)}${track.tid > 0 ? ` · ${track.kind} ${track.tid}` : ''} of rank ${process.rank} · ${formatMany(track.events, 'event')}`;
   }
-  const ended = process.ended ? 'ended' : 'has not ended';
-  return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}${process.alignment.shifted.length > 0 ? `\n${shiftsOf(process)}` : ''}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
+  return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}${process.alignment.shifted.length > 0 ? `\n${shiftsOf(process)}` : ''}\n${state ?? ''}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
 }

@@ -2,7 +2,7 @@ import { frameLine } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { modelOf, viewProcess, viewTrack } from '../testing/view-model.ts';
-import type { Representative } from './outliers.ts';
+import type { Represented } from './outliers.ts';
 import { type LayoutInput, layOut, movedOrder, type Row, rowAt, rowsBetween, stickyRow, toggled } from './rows.ts';
 
 const input = (about: Partial<LayoutInput> = {}): LayoutInput => ({
@@ -143,11 +143,40 @@ test('what an agent recorded beside a rank is a row below it, and no life', () =
   expect(rows.map((row) => `${about(row)} ${row.label}`)).toEqual(['r0 Rank 0', 'r0.beside Rank 0 · PyTorch', 'r1 Rank 1']);
 });
 
+test('of a rank that was started again, the life that stands out has the mark', () => {
+  const processes = [
+    viewProcess(0, { incarnation: 'by-a' }),
+    viewProcess(0, { index: 1, incarnation: 'b' }),
+    viewProcess(0, { index: 2, incarnation: 'c' }),
+    viewProcess(1, { index: 3 }),
+  ];
+  const model = { processes, tracks: [0, 1, 2, 3].map((at) => viewTrack(at, at, 'steps')), groups: [] };
+  const tagged = (process: number): readonly string[] =>
+    layOut(input({ model, representatives: new Map([[0, { as: 'slow' as const, process }]]) })).rows.flatMap(({ key, tag }) =>
+      tag === undefined ? [] : [key],
+    );
+  expect([tagged(1), tagged(2)]).toEqual([['r0'], ['r0.2']]);
+});
+
+test('pinned lanes of several lives, and of threads of one name, are told apart', () => {
+  const processes = [viewProcess(0), viewProcess(0, { index: 1, incarnation: 'b' })];
+  const tracks = [0, 1].flatMap((at) => [7, 8].map((tid) => viewTrack(10 * at + tid, at, 'thread', { name: 'python', tid })));
+  const model = { processes, tracks, groups: [] };
+  const lanes = layOut(input({ model, unfolded: new Set(['r0', 'r0.2']) })).rows.filter(({ kind }) => kind === 'track');
+  const { pinned } = layOut(input({ model, pinned: lanes.map(({ key }) => key) }));
+  expect(pinned.map(({ label }) => label)).toEqual([
+    'Rank 0 · python 7',
+    'Rank 0 · python 8',
+    'Rank 0, life 2 · python 7',
+    'Rank 0, life 2 · python 8',
+  ]);
+});
+
 test('of many ranks those that stand out are open below a band of the others', () => {
   const model = modelOf(100);
-  const representatives = new Map<number, Representative>([
-    [7, 'slow'],
-    [50, 'median'],
+  const representatives = new Map<number, Represented>([
+    [7, { as: 'slow', process: 7 }],
+    [50, { as: 'median', process: 50 }],
   ]);
   const many = input({ model, representatives, highlighted: new Set([99]) });
   const { rows } = layOut(many);
@@ -163,7 +192,7 @@ test('of many ranks those that stand out are open below a band of the others', (
 });
 
 test('groups of many ranks are folded to a band unless one of them stands out', () => {
-  const many = input({ model: modelOf(40), grouping: 'host', representatives: new Map([[5, 'slow' as const]]) });
+  const many = input({ model: modelOf(40), grouping: 'host', representatives: new Map([[5, { as: 'slow' as const, process: 5 }]]) });
   const { rows } = layOut(many);
   expect(keys(rows.slice(0, 6))).toBe('g:h0 g:h1 ·rest:g:h1 ·r5 g:h2 g:h3');
   expect(rows[0]).toMatchObject({ isFolded: true, hasBand: true });

@@ -15,7 +15,7 @@ import { type Life, livesOf, trackKey } from '../client/track-keys.ts';
 import type { Grouping } from '../client/view-state.ts';
 import { formatMany } from '../controls/format.ts';
 import { type Layer, layerOf } from './layers.ts';
-import type { Representative } from './outliers.ts';
+import type { Representative, Represented } from './outliers.ts';
 
 export type RowKind = 'group' | 'rank' | 'rest' | 'track' | 'counters' | 'counter';
 
@@ -66,7 +66,7 @@ export interface LayoutInput {
   /** Never folded away. */
   readonly highlighted: ReadonlySet<number>;
   /** By rank; those that represent the others when there are many. */
-  readonly representatives: ReadonlyMap<number, Representative | undefined>;
+  readonly representatives: ReadonlyMap<number, Represented>;
 }
 
 export const lineHeight = 18;
@@ -90,7 +90,6 @@ const trackOrder = { steps: 0, device: 1, host: 2, counters: 4, memory: 3, frame
 const orderOf = (track: ViewTrack): number => trackOrder[layerOf(track) ?? 'steps'];
 
 interface Rank extends Life {
-  readonly lives: number;
   readonly tracks: readonly ViewTrack[];
 }
 
@@ -119,6 +118,7 @@ export function layOut(input: LayoutInput): Layout {
     const steps = tracks.find(({ kind }) => kind === 'steps');
     const others = tracks.filter((track) => track !== steps && !isHidden(track));
     const folded = isFolded(key, isUsuallyFolded);
+    const represented = input.representatives.get(process.rank);
     const lanes = folded ? lanesOf(others.filter((track) => !hidden.has(layerOf(track) ?? ''))) : [];
     to.add({
       ...plain,
@@ -133,7 +133,7 @@ export function layOut(input: LayoutInput): Layout {
       ranks: [process.rank],
       isFoldable: others.length > 0,
       isFolded: folded,
-      tag: rank.life === rank.lives ? input.representatives.get(process.rank) : undefined,
+      tag: represented?.process === process.index ? represented.as : undefined,
       siblings,
     });
     if (folded) return;
@@ -218,7 +218,9 @@ export function layOut(input: LayoutInput): Layout {
     const track = rank.tracks.find((each) => trackKey(rank.key, each) === (isFrames ? key.slice(0, -framesEnd.length) : key));
     if (track === undefined) continue;
     const row = trackRow(track, rank, 0, isFrames);
-    pins.add({ ...row, label: `Rank ${rank.process.rank} · ${row.label}` });
+    const own = trackLabel(track);
+    const shown = sharedLabels(rank.tracks).has(own) && track.tid > 0 ? row.label.replace(own, () => `${own} ${track.tid}`) : row.label;
+    pins.add({ ...row, label: `${rankLabel(rank)} · ${shown}` });
   }
   return { pinned: pins.rows, pinnedHeight: pins.height, rows: list.rows, height: list.height };
 }
@@ -371,11 +373,8 @@ function ranksOf(model: LayoutInput['model']): Rank[] {
     if (list === undefined) tracks.set(track.process, [track]);
     else list.push(track);
   }
-  const lives = new Map<number, number>();
-  for (const { rank, incarnation } of model.processes) if (!isBeside(incarnation)) lives.set(rank, (lives.get(rank) ?? 0) + 1);
   return livesOf(model.processes).map((life) => ({
     ...life,
-    lives: lives.get(life.process.rank) ?? 1,
     tracks: (tracks.get(life.process.index) ?? []).sort((a, b) => orderOf(a) - orderOf(b) || byName(a, b)),
   }));
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { stepFor, ticksOf, zeroOf } from './ruler.ts';
+import { stepFor, ticksOf, zeroOf, zeroOfRun } from './ruler.ts';
 
 const labels = (from: number, until: number, zero = 0): string[] =>
   ticksOf({ from, until }, 1000, zero).flatMap(({ label }) => (label === undefined ? [] : [label.replaceAll('\u2009', ' ')]));
@@ -16,6 +16,8 @@ test('the zero may lie elsewhere', () => {
   expect(labels(1e15, 1e15 + 1e9, 1e15)[0]).toBe('0');
   expect(zeroOf({ from: 1e15, until: 1e15 + 60e9 })).toBe(1e15);
   expect(zeroOf({ from: -5e6, until: 60e9 })).toBe(0);
+  expect(zeroOfRun({ firstStep: null, from: 1e15, until: 1e15 + 60e9 })).toBe(1e15);
+  expect(zeroOfRun({ firstStep: 1e15 + 5e9, from: 1e15, until: 1e15 + 60e9 })).toBe(1e15 + 5e9);
 });
 
 test('labelled ticks differ, and are at least 90 px apart, at any zoom (seed 8)', () => {

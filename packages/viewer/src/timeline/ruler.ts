@@ -2,6 +2,7 @@
 //
 // Times are shown since the run's zero: trace time 0, or the trace's begin where that lies far from it (a recording whose clock began at boot).
 
+import type { RunModel } from '@ranktrace/protocol';
 import { formatTime } from '../controls/format.ts';
 import type { TimeWindow } from './viewport.ts';
 
@@ -52,7 +53,11 @@ function tickLabel(since: number, step: number): string {
   return `${(since / unit).toFixed(decimals).replace('-', '−')}\u2009${name}`;
 }
 
-/** The time that is shown as 0. */
+/** The time that a run's page shows as 0: the first step's begin, where there are steps. */
+export const zeroOfRun = ({ firstStep, from, until }: Pick<RunModel, 'firstStep' | 'from' | 'until'>): number =>
+  firstStep ?? zeroOf({ from, until });
+
+/** The same without steps. */
 export function zeroOf(extent: TimeWindow): number {
   return Math.abs(extent.from) > 10 * (extent.until - extent.from) + minute ? extent.from : 0;
 }

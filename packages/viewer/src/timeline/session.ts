@@ -24,6 +24,7 @@ import {
 import type { Area, RunClient } from '../client/run-client.ts';
 import { TrackKeys } from '../client/track-keys.ts';
 import { type Grouping, select, type ViewState } from '../client/view-state.ts';
+import { type ProcessState, processStates } from '../overview/rank-lives.ts';
 import { type AlertMark, alertMarks } from './alert-marks.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinkedEvent, followLinks, followPath, followSearch, followSelection } from './follow-answers.ts';
@@ -36,7 +37,7 @@ import { representativesOf } from './outliers.ts';
 import { communicationColour } from './palette.ts';
 import { lanesDepthMax, lanesPlace } from './row-lines.ts';
 import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, stickyRow, toggled } from './rows.ts';
-import { zeroOf } from './ruler.ts';
+import { zeroOfRun } from './ruler.ts';
 import { type Part, TileCache } from './tile-cache.ts';
 import { clamped, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, windowOf, zoomed } from './viewport.ts';
 
@@ -125,6 +126,8 @@ export class TimelineSession {
   readonly window: ReadonlySignal<TimeWindow>;
   readonly layout: ReadonlySignal<Layout>;
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
+  /** By index of the process. */
+  readonly states: ReadonlySignal<ReadonlyMap<number, ProcessState>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
   readonly keys: ReadonlySignal<TrackKeys | undefined>;
   /** The marked area, with the tracks' numbers; undefined while none of its tracks is known. */
@@ -155,9 +158,10 @@ export class TimelineSession {
       const { from = 0, until = 0, processes = [] } = model.value ?? {};
       return { from, until: processes.length === 0 || !(until > from) ? from + emptyNs : until };
     });
-    this.zero = computed(() => model.value?.firstStep ?? zeroOf(this.extent.value));
+    this.zero = computed(() => (model.value === undefined ? 0 : zeroOfRun(model.value)));
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
+    this.states = computed(() => (model.value === undefined ? new Map() : processStates(model.value)));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
     this.keys = computed(() => (model.value === undefined ? undefined : new TrackKeys(model.value)));
     this.area = computed(() => {

@@ -19,7 +19,7 @@ import { DetailsPanel } from './details-panel.tsx';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';
-import { fitSelection, markSelection, selectBeside, selectSameName, stepAlongPath } from './navigate.ts';
+import { fitSelection, markSelection, pinSelection, selectBeside, selectSameName, stepAlongPath } from './navigate.ts';
 import { PathPanel } from './path-panel.tsx';
 import { RowHeaders, StickyHeader } from './row-headers.tsx';
 import { stickyRow } from './rows.ts';
@@ -115,11 +115,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
         clear: () => session.clear(),
         nextSame: () => void selectSameName(session, 'next'),
         previousSame: () => void selectSameName(session, 'previous'),
-        pin: () => {
-          const place = session.place.peek();
-          const row = session.layout.peek().rows.find((each) => each.track?.track === place?.track);
-          if (place !== undefined && row !== undefined) session.togglePin(row.key);
-        },
+        pin: () => pinSelection(session),
         path: () => {
           state.path.value = !state.path.peek();
         },

@@ -111,6 +111,16 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   const { process } = row;
   const until = session.extent.peek().until;
   if (process !== undefined && !process.ended && time > process.until && time <= until) {
+    if (session.states.peek().get(process.index) !== 'running') {
+      return (
+        <>
+          <strong>Nothing recorded here</strong>
+          <div class="tooltip-line muted">
+            rank {process.rank} has no recorded end: the last of it is {formatDuration(time - process.until)} earlier
+          </div>
+        </>
+      );
+    }
     return (
       <>
         <strong>Nothing reported yet</strong>
