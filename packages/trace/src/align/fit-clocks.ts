@@ -283,11 +283,19 @@ function placeSteps(hosts: readonly Host[], placed: (PlacedHost | undefined)[], 
     const others = hosts.flatMap((_, other) => (other !== index && known[other] !== undefined ? [other] : []));
     const together = others
       .slice(0, comparedMax)
-      .flatMap((other) => messagePings(host, hosts[other] as Host, (known[other] as PlacedHost).model));
+      .flatMap((other) => provenPings(host, hosts[other] as Host, (known[other] as PlacedHost).model));
     if (together.length === 0) continue;
     const pings = hostPings(host.ranks, host.epoch, reference, origin);
     placed[index] = placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0, together });
   }
+}
+
+/** `messagePings` as far as the other clock is known. */
+function provenPings(host: Host, other: Host, model: ClockModel): HostPing[] {
+  return messagePings(host, other, model).map((ping) => {
+    const bound = boundOf(model, traceTime(referenceTime(ping)));
+    return { ...ping, upper: ping.upper + bound, lower: ping.lower - bound };
+  });
 }
 
 interface Placing extends OffsetHints {

@@ -9,6 +9,7 @@
 
 import { median } from '../model/robust.ts';
 import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
+import type { OffsetLimits } from './offset-envelope.ts';
 
 /** A step of a clock, and what is known to be on either side of it. */
 export interface BesideStep {
@@ -21,7 +22,7 @@ export interface BesideStep {
   readonly first: HostPing;
 }
 
-/** Pings that give an offset by their middle. */
+/** Pings that give an offset, by their middle and by their limits. */
 const nearest = 8;
 
 /** Places the step between the pings `before` and `after`, at least one each, in order. */
@@ -31,17 +32,18 @@ export function placeStep(before: readonly HostPing[], after: readonly HostPing[
   const between = together
     .filter((one) => referenceTime(one) > from && referenceTime(one) < until)
     .sort((a, b) => referenceTime(a) - referenceTime(b) || inOrder(a, b));
-  const [offsetBefore, offsetAfter] = [middleOf(before.slice(-nearest)), middleOf(after.slice(0, nearest))];
-  // Cost of a place: how far evidence before it refutes the offset before the step, and evidence after it the one after.
-  let [cost, least, begin, end] = [between.reduce((sum, one) => sum + missOf(one, offsetAfter), 0), Number.POSITIVE_INFINITY, 0, 0];
+  const [own, later] = [before.slice(-nearest), after.slice(0, nearest)];
+  const [limitsBefore, limitsAfter] = [limitsOf(own), limitsOf(later)];
+  // Cost of a place: how far evidence before it refutes all offsets that may be before the step, and evidence after it those after.
+  let [cost, least, begin, end] = [between.reduce((sum, one) => sum + missOf(one, limitsAfter), 0), Number.POSITIVE_INFINITY, 0, 0];
   for (let place = 0; place <= between.length; place++) {
     if (cost < least) [least, begin] = [cost, place];
     if (cost <= least) end = place;
     const one = between[place];
-    if (one !== undefined) cost += missOf(one, offsetBefore) - missOf(one, offsetAfter);
+    if (one !== undefined) cost += missOf(one, limitsBefore) - missOf(one, limitsAfter);
   }
   const step = { last: between[begin - 1] ?? last, first: between[end] ?? first };
-  const jump = offsetBefore - offsetAfter;
+  const jump = middleOf(own) - middleOf(later);
   const leftOut = Math.max(1, Math.round(jump));
   const at = Math.round((step.last.at + step.first.at + leftOut) / 2);
   return { until: at - leftOut, at, jump, ...step };
@@ -49,4 +51,11 @@ export function placeStep(before: readonly HostPing[], after: readonly HostPing[
 
 const middleOf = (pings: readonly HostPing[]): number => median(pings.map(({ upper, lower }) => (upper + lower) / 2));
 
-const missOf = ({ lower, upper }: HostPing, offset: number): number => Math.max(0, lower - offset, offset - upper);
+/** Offsets that all of these pings allow, or their middle where they contradict each other. */
+function limitsOf(pings: readonly HostPing[]): OffsetLimits {
+  const [lower, upper] = [Math.max(...pings.map((ping) => ping.lower)), Math.min(...pings.map((ping) => ping.upper))];
+  const middle = middleOf(pings);
+  return lower <= upper ? { lower, upper } : { lower: middle, upper: middle };
+}
+
+const missOf = ({ lower, upper }: HostPing, limits: OffsetLimits): number => Math.max(0, lower - limits.upper, limits.lower - upper);
