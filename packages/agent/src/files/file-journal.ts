@@ -17,6 +17,7 @@ export const fileKey = ({ dev, ino, size, mtimeMs }: Stats): string => `${dev}:$
 
 export class FileJournal<Place> implements Disposable {
   readonly #path: string;
+  /** The one that was asked for longest ago first: its file is gone. */
   readonly #shipped = new Set<string>();
   readonly #begun = new Map<string, Place>();
   #file: number;
@@ -39,7 +40,9 @@ export class FileJournal<Place> implements Disposable {
   }
 
   isShipped(key: string): boolean {
-    return this.#shipped.has(key);
+    if (!this.#shipped.delete(key)) return false;
+    this.#shipped.add(key);
+    return true;
   }
 
   /** Where the batches of a file stand that was begun and not finished. */
@@ -86,7 +89,7 @@ export class FileJournal<Place> implements Disposable {
     this.#isTorn = false;
   }
 
-  /** Keeps the newer half. */
+  /** Keeps the half that was asked for last. */
   #shorten(): void {
     const kept = [...this.#shipped].slice(-Math.floor(limits.journalEntriesMax / 2));
     this.#shipped.clear();
