@@ -8,6 +8,7 @@
 // and a stranger otherwise, which is named and gets nothing.
 
 import { readlinkSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { AskingProcess } from '../kineto/kineto-daemon.ts';
 import type { Environment } from '../model/environment.ts';
 import { agentLimits as limits } from '../model/limits.ts';
@@ -127,7 +128,7 @@ export class RankFinder {
   whySilent({ place, life }: SeenRank): string {
     if (!place.asksDaemon) return 'its environment has no KINETO_USE_DAEMON=1';
     const { socketFolder } = this.#parts;
-    if (place.socketFolder !== socketFolder) {
+    if (!isSameFolder(place.socketFolder, socketFolder)) {
       const there =
         place.socketFolder === undefined ? 'by abstract name (no KINETO_IPC_SOCKET_DIR)' : `in the folder "${place.socketFolder}"`;
       return `it asks ${there}, and this agent answers ${socketFolder === undefined ? 'by abstract name' : `in "${socketFolder}"`}: --socket-dir`;
@@ -233,6 +234,10 @@ export class RankFinder {
 
 /** Whether it is the task of the scheduler that the agent runs in, or a program of the agent's. */
 const isOwn = (pid: number): boolean => descends(process.pid, pid) || descends(pid, process.pid);
+
+/** Whether two options name one folder, as with and without a slash at the end. */
+const isSameFolder = (a: string | undefined, b: string | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : resolve(a) === resolve(b);
 
 const keyOf = ({ options: { run, rank } }: RankPlace): string => `${run} ${rank}`;
 
