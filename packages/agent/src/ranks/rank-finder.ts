@@ -3,7 +3,7 @@
 //   /proc, every 5 s ──► processes with a launcher's variables ──► by (run, rank): the oldest one; its children inherit the variables
 //   Kineto's requests ─► the process that asks is the rank itself: a shell around it never asks
 //
-// Under a scheduler, the launcher of ranks looks like a rank: it is known by its program, or by the ranks that come from it.
+// Under a scheduler, or in a pod, the launcher of ranks looks like a rank: it is known by its program, or by the ranks that come from it.
 // Invariant: a rank is one process at a time. One that asks in the place of another is a new life if the other is gone, its worker if it descends from it,
 // and a stranger otherwise, which is named and gets nothing.
 
@@ -44,6 +44,15 @@ export interface RankFinderParts {
 
 /** Programs that start ranks (torchrun, python -m torch.distributed.run, accelerate launch, deepspeed, horovodrun, mpirun). */
 const launcher = /(?:^|\/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun)$|^torch\.distributed\.(?:run|launch)$/;
+
+/** Whether the command is a launcher's. After a script, or an option, words are its own: `python train.py --strategy deepspeed` is none. */
+function isLauncher(command: readonly string[]): boolean {
+  for (const [at, word] of command.slice(0, 4).entries()) {
+    if (launcher.test(word)) return true;
+    if (word.startsWith('--') || word.endsWith('.py') || command[at - 1] === '-m') return false;
+  }
+  return false;
+}
 
 export class RankFinder {
   readonly #parts: RankFinderParts;
@@ -184,15 +193,8 @@ export class RankFinder {
     const { run: name, rank } = place.options;
     // An agent that a job started is for that job; another job's ranks may be on the same host.
     if (environment.SLURM_JOB_ID && place.job !== environment.SLURM_JOB_ID) return undefined;
-    if (
-      !isWanted(rank) ||
-      isOwn(pid) ||
-      (place.mayLaunch &&
-        commandOf(pid)
-          .slice(0, 4)
-          .some((word) => launcher.test(word)))
-    )
-      return undefined;
+    // A pod of Kubernetes may have the variables of a rank, and its launcher with it.
+    if (!isWanted(rank) || isOwn(pid) || isLauncher(commandOf(pid))) return undefined;
     const hasMore = place.asksDaemon || place.ringFolder !== undefined || place.dumps !== undefined;
     if (place.sendsItself && !(hasMore && place.options.isRunNamed)) {
       const more = hasMore
