@@ -84,6 +84,18 @@ test.concurrent('ships files that its ranks write into a folder, and leaves thos
   for (const rank of [0, 1]) expect(dumped.match(new RegExp(`rank ${rank} .*SPAN aten::mm`, 'g'))?.length).toBeGreaterThan(50);
 });
 
+test.concurrent('ships files of a program that a shell started, which asks for no work', async () => {
+  await using job = await AgentJob.start();
+  const log = job.at('log');
+  mkdirSync(log);
+  const agent = await job.agent(job.address, 'socket', '0', {}, undefined, ['--watch', log]);
+  const shell = ['sh', '-c', `${program.join(' ')} & trap "kill $!" TERM; wait`] as const;
+  const rank = job.rank(0, 1, shell, { daemon: false, environment: { LOG: log, MODE: 'silent' } });
+  await agent.said('shipped as rank 0');
+  rank.child.kill('SIGTERM');
+  await rank.ended;
+});
+
 test.concurrent('what a rank sends itself and what is recorded of it beside are one rank, live and in captures of steps and of time', async () => {
   await using job = await AgentJob.start();
   const agent = await job.agent(job.address, 'socket', '0-1');

@@ -15,7 +15,7 @@ import { daemonAddress } from './kineto/socket-address.ts';
 import type { Environment } from './model/environment.ts';
 import { AgentError } from './model/errors.ts';
 import { agentLimits as limits } from './model/limits.ts';
-import { processLife } from './ranks/process-table.ts';
+import { nearestAmong, numbersOf, processLife } from './ranks/process-table.ts';
 import { RankFinder, type SeenRank } from './ranks/rank-finder.ts';
 import { ProcessRings } from './rings/process-rings.ts';
 import { HostSamples } from './ship/host-samples.ts';
@@ -173,9 +173,15 @@ class HostAgent implements Agent {
     if (folders.length === 0) return;
     const sessionOf = ({ pid, uid, rank, saysRank, otherHost }: WatchedFile): RankSession | undefined => {
       if (otherHost !== undefined) return undefined;
-      for (const { seen, session } of this.#ranks.values())
-        if (seen.ownPid === pid && seen.uid === uid && (!saysRank || session.options.rank === rank)) return session;
-      return undefined;
+      const processes = new Set([...this.#ranks.values()].map(({ seen }) => seen.life.pid));
+      // A process has a number of its own in a container, and one that a shell started has another than the shell, which is the rank.
+      const [writer, ...others] = [...this.#ranks.values()].filter(
+        ({ seen: { ownPid, life, uid: owner }, session: { options } }) =>
+          owner === uid &&
+          (!saysRank || options.rank === rank) &&
+          (ownPid === pid || numbersOf(life.pid).includes(pid) || nearestAmong(processes, pid) === life.pid),
+      );
+      return others.length === 0 ? writer?.session : undefined;
     };
     const host = hostname();
     const isWanted = (name: string): boolean => (handlerName.exec(name)?.[1] ?? host) === host;

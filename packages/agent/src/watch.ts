@@ -11,6 +11,7 @@ import { type KinetoTable, kinetoExtent, rankInFile, rankInName, stepsInFile, wo
 import { FileJournal } from './files/file-journal.ts';
 import { type CompleteFile, watchFolders } from './files/folder-watch.ts';
 import type { Environment } from './model/environment.ts';
+import { agentLimits as limits } from './model/limits.ts';
 import { FileSessions, type RankFile } from './ship/file-sessions.ts';
 import type { FilePart, FilePlace, RankSession } from './ship/rank-session.ts';
 
@@ -53,7 +54,7 @@ export interface WatchedFile extends RankFile {
 export interface ShipFilesParts extends Pick<WatchOptions, 'folders' | 'environment' | 'notice' | 'signal'> {
   /** Name of the journal, beside the spool. */
   readonly journal: string;
-  /** The session that ships a file; undefined to leave it out. */
+  /** The session that ships a file; undefined while there is none. */
   readonly sessionOf: (file: WatchedFile) => RankSession | undefined;
   /** Whether a file may be of interest, by its name; default: each. */
   readonly isWanted?: ((name: string) => boolean) | undefined;
@@ -63,11 +64,22 @@ export interface ShipFilesParts extends Pick<WatchOptions, 'folders' | 'environm
 export async function shipFiles({ journal: journalName, environment, sessionOf, ...parts }: ShipFilesParts): Promise<void> {
   const base = resolveOptions({ run: 'none', rank: 0, worldSize: 1 }, environment);
   using journal = new FileJournal<FilePlace>(join(base.spoolDirectory, journalName));
+  /** Files that no session ships so far, by key: to read one takes long, and each look would find it. */
+  const unowned = new Map<string, WatchedFile>();
+  const isUnowned = (key: string): boolean => {
+    const file = unowned.get(key);
+    return file !== undefined && sessionOf(file) === undefined;
+  };
   const take = async ({ path, key, uid, table }: CompleteFile): Promise<void> => {
     const file = { ...aboutFile(basename(path), table), uid };
     const begun = journal.begun(key);
     const session = begun === undefined ? sessionOf(file) : FileSessions.resumed(begun, environment, parts.notice);
-    if (session === undefined) return;
+    unowned.delete(key);
+    if (session === undefined) {
+      unowned.set(key, file);
+      if (unowned.size > limits.watchedFilesMax) unowned.delete(unowned.keys().next().value as string);
+      return;
+    }
     const begins = begun === undefined ? (place: FilePlace) => journal.begin(key, place) : undefined;
     await session.shipFile(basename(path), table, file.first, { ...partOf(table), begins });
     if (begun !== undefined) await session.close(false);
@@ -77,7 +89,7 @@ export async function shipFiles({ journal: journalName, environment, sessionOf, 
       `"${path}": shipped as rank ${session.options.rank}${steps === undefined ? '' : `, steps ${steps.first} to ${steps.last}`}`,
     );
   };
-  await watchFolders({ ...parts, isTaken: (key) => journal.isShipped(key), take });
+  await watchFolders({ ...parts, isTaken: (key) => journal.isShipped(key) || isUnowned(key), take });
 }
 
 function aboutFile(name: string, table: KinetoTable): Omit<WatchedFile, 'uid'> {

@@ -127,7 +127,7 @@ export class RankWindows {
     }
     this.#send(answer);
     const following = this.#follow(window)
-      .catch((error: unknown) => this.#miss(window, reasonOf(error)))
+      .catch((error: unknown) => this.#miss(window, reasonOf(error), true))
       .finally(() => this.#following.delete(following));
     this.#following.add(following);
   }
@@ -226,9 +226,10 @@ export class RankWindows {
     this.#become(window, { state: 'shipped', ...extent });
   }
 
-  #miss(window: RankWindow, why: string): void {
+  /** `isRead`: though its file was read. */
+  #miss(window: RankWindow, why: string, isRead = false): void {
     const { state } = window.answer;
-    if (state !== 'waiting' && state !== 'asked') return;
+    if (state !== 'waiting' && state !== 'asked' && !(isRead && state === 'read')) return;
     this.#become(window, { state: 'missed', note: why.slice(0, 500) });
     const { run, rank } = this.#parts.session.options;
     this.#parts.notice(`rank ${rank} of run "${run}" has no part in the window of ${new Date(window.startUnixMs).toISOString()}: ${why}`);

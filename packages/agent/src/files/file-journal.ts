@@ -5,7 +5,7 @@
 //
 // A file that began and is not shipped is sent again under the same numbers: the service drops those that it has. A file is known by device, inode, size and
 // time of its last change.
-// Invariant: each line is on the disk before what it announces happens. A torn last line is ignored.
+// Invariant: each line is on the disk before what it announces happens. A torn line is ignored, and ended before the next one.
 
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -17,16 +17,21 @@ export const fileKey = ({ dev, ino, size, mtimeMs }: Stats): string => `${dev}:$
 
 export class FileJournal<Place> implements Disposable {
   readonly #path: string;
+  /** The one that was asked for longest ago first: its file is gone. */
   readonly #shipped = new Set<string>();
   readonly #begun = new Map<string, Place>();
   #file: number;
+  /** Whether the last line may lack its end: the process was killed, or the disk was full. */
+  #isTorn = false;
 
   /** Opens or creates it. Throws AgentError `file_unwritable`. */
   constructor(path: string) {
     this.#path = path;
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-      if (existsSync(path)) this.#read(readFileSync(path, 'utf8'));
+      const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+      this.#read(text);
+      this.#isTorn = text !== '' && !text.endsWith('\n');
       this.#file = openSync(path, 'a', 0o600);
     } catch (cause) {
       const code = (cause as NodeJS.ErrnoException).code ?? 'error';
@@ -35,7 +40,9 @@ export class FileJournal<Place> implements Disposable {
   }
 
   isShipped(key: string): boolean {
-    return this.#shipped.has(key);
+    if (!this.#shipped.delete(key)) return false;
+    this.#shipped.add(key);
+    return true;
   }
 
   /** Where the batches of a file stand that was begun and not finished. */
@@ -74,11 +81,15 @@ export class FileJournal<Place> implements Disposable {
   }
 
   #write(entry: object): void {
-    writeSync(this.#file, `${JSON.stringify(entry)}\n`);
+    const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${JSON.stringify(entry)}\n`);
+    this.#isTorn = true;
+    // A disk that becomes full takes a part: the next write says so.
+    for (let done = 0; done < line.length; ) done += writeSync(this.#file, line, done);
     fsyncSync(this.#file);
+    this.#isTorn = false;
   }
 
-  /** Keeps the newer half. */
+  /** Keeps the half that was asked for last. */
   #shorten(): void {
     const kept = [...this.#shipped].slice(-Math.floor(limits.journalEntriesMax / 2));
     this.#shipped.clear();

@@ -55,9 +55,9 @@ export async function watchFolders(parts: FolderWatchParts): Promise<void> {
   let said = false;
   while (!signal.aborted) {
     const begin = performance.now();
-    const found = parts.folders.flatMap((folder) =>
-      [...filesOf(folder, limits.watchedDepthMax)].filter((path) => isWanted(basename(path))),
-    );
+    // A folder may lie in another one.
+    const paths = new Set(parts.folders.flatMap((folder) => [...filesOf(folder, limits.watchedDepthMax)]));
+    const found = [...paths].filter((path) => isWanted(basename(path)));
     if (found.length > limits.watchedFilesMax && !said) {
       said = true;
       parts.notice(`${found.length} files are too many to watch: only ${limits.watchedFilesMax} of them are`);
@@ -118,8 +118,10 @@ function isReady({ isTaken, notice }: FolderWatchParts, awaited: Map<string, Awa
   return known.tried !== key && now - known.since >= limits.fileQuietMs && about.size > 0;
 }
 
-async function readOne({ take, notice }: FolderWatchParts, awaited: Map<string, Awaited>, path: string): Promise<void> {
+async function readOne({ isTaken, take, notice }: FolderWatchParts, awaited: Map<string, Awaited>, path: string): Promise<void> {
   const known = awaited.get(path) as Awaited;
+  // The same file may have been taken by another of its paths since the look.
+  if (isTaken(known.key)) return;
   known.tried = known.key;
   try {
     const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
@@ -144,8 +146,8 @@ async function readOne({ take, notice }: FolderWatchParts, awaited: Map<string, 
     await take({ path, key: known.key, uid: about.uid, table });
     awaited.delete(path);
   } catch (error) {
-    // Half of a trace is no JSON; whether it is one at all shows when it stays so. A whole file without events is none.
-    if (error instanceof TraceError && error.code !== 'no_events') return;
+    // Half of a trace is no JSON; whether it is one at all shows when it stays so. Other faults stay: no events, too much to read.
+    if (error instanceof TraceError && (error.code === 'truncated' || error.code === 'not_json')) return;
     if (!known.isNamed) notice(`"${path}" is left out: ${reasonOf(error)}`);
     known.isNamed = true;
   }

@@ -10,6 +10,7 @@ import { networkInterfaces } from 'node:os';
 import { type CollectiveReport, collectivesKey, limits as protocolLimits } from '@ranktrace/protocol';
 import { reasonOf } from '@ranktrace/sdk/shipping';
 import type { FlightRecorderDump } from '@ranktrace/trace/torch';
+import { nearestAmong, numbersOf } from '../ranks/process-table.ts';
 import type { SeenRank } from '../ranks/rank-finder.ts';
 import type { RankSession } from '../ship/rank-session.ts';
 import { askRas, type LaunchCount, type RasAddress } from './nccl-ras.ts';
@@ -73,7 +74,8 @@ export class CollectiveReports {
       const counts = (await askRas(ras, signal)) ?? [];
       const here = new Set(Object.values(networkInterfaces()).flatMap((addresses) => addresses?.map(({ address }) => address) ?? []));
       const local = counts.filter(({ host }) => here.has(host));
-      for (const rank of ranks) send(rank, 'nccl_ras', groupsOfCounts(local, rank.seen));
+      const processes = new Set(ranks.map(({ seen }) => seen.life.pid));
+      for (const rank of ranks) send(rank, 'nccl_ras', groupsOfCounts(local, rank.seen, processes));
     } catch (error) {
       this.#say(reasonOf(error));
     }
@@ -97,10 +99,23 @@ export class CollectiveReports {
   }
 }
 
-function groupsOfCounts(counts: readonly LaunchCount[], { life, ownPid }: SeenRank): Group[] {
-  return counts.flatMap(({ communicator, pid, launched }) =>
-    pid === life.pid || pid === ownPid ? [{ group: communicator, entered: launched }] : [],
-  );
+/**
+ * A rank's counts by communicator. `ranks`: the processes of all ranks here. A process has a number of its own in a container, and one that the rank started
+ * has another. Where two of a communicator have the number, as processes of two containers may, nothing is known of the rank.
+ */
+export function groupsOfCounts(
+  counts: readonly LaunchCount[],
+  { life, ownPid }: Pick<SeenRank, 'life' | 'ownPid'>,
+  ranks: ReadonlySet<number>,
+): Group[] {
+  const own = new Map([life.pid, ownPid, ...numbersOf(life.pid)].map((pid) => [pid, true]));
+  const groups = new Map<string, Group | undefined>();
+  for (const { communicator, pid, launched } of counts) {
+    const isOwn = own.get(pid) ?? nearestAmong(ranks, pid) === life.pid;
+    own.set(pid, isOwn);
+    if (isOwn) groups.set(communicator, groups.has(communicator) ? undefined : { group: communicator, entered: launched });
+  }
+  return [...groups.values()].filter((group) => group !== undefined);
 }
 
 /** Each group's last collective, and the first one that is not over. */

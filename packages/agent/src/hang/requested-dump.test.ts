@@ -7,6 +7,7 @@ import {
   openSync,
   readFileSync,
   readSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -81,6 +82,17 @@ describe('a dump that is asked for', () => {
     execFileSync('touch', ['-d', '10 seconds ago', file]);
     watchdog(() => {});
     await expect(asked()).rejects.toThrow(/within 0.5 s: none came/);
+  });
+
+  it.each(['none', 'an older one'])('is read where the clock of the file system is behind; there was %s before', async (what) => {
+    if (what !== 'none') copyFileSync(recorded(0), file);
+    if (what !== 'none') execFileSync('touch', ['-d', '20 seconds ago', file]);
+    watchdog(() => {
+      copyFileSync(recorded(2), `${file}.new`);
+      execFileSync('touch', ['-d', '10 seconds ago', `${file}.new`]);
+      renameSync(`${file}.new`, file);
+    });
+    expect(groupsOfDump(await asked(10_000), 0n)).toEqual([{ group: 'world', entered: 3 }]);
   });
 
   it('is none where nobody reads the pipe, there is none, or it is full', async () => {

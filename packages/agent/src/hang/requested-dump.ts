@@ -9,6 +9,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, writeSy
 import { setTimeout as wait } from 'node:timers/promises';
 import { TraceError } from '@ranktrace/trace';
 import { type FlightRecorderDump, readFlightRecorder } from '@ranktrace/trace/torch';
+import { fileKey } from '../files/file-journal.ts';
 import { openOwnFile } from '../files/trace-folder.ts';
 import { AgentError } from '../model/errors.ts';
 import { agentLimits as limits } from '../model/limits.ts';
@@ -27,13 +28,14 @@ export async function requestDump(
   waitMs: number = limits.dumpWaitMs,
 ): Promise<FlightRecorderDump> {
   const askedMs = Date.now();
+  const before = stateOf(file);
   ask(pipe, uid);
   const until = performance.now() + waitMs;
   for (let unread = 'none came'; ; ) {
     await wait(limits.dumpLookMs, undefined, { signal });
     const opened = openOwnFile(file, uid, limits.dumpBytesMax);
-    // A file of before shows an earlier moment. File systems may keep whole seconds.
-    if (opened !== undefined && Math.ceil(opened.about.mtimeMs / 1000) * 1000 >= askedMs) {
+    // A file of before shows an earlier moment. File systems may keep whole seconds, and a server of files has a clock of its own.
+    if (opened !== undefined && (fileKey(opened.about) !== before || Math.ceil(opened.about.mtimeMs / 1000) * 1000 >= askedMs)) {
       try {
         return readFlightRecorder(contentOf(opened.descriptor, opened.about.size));
       } catch (error) {
@@ -44,6 +46,15 @@ export async function requestDump(
     } else if (opened !== undefined) closeSync(opened.descriptor);
     if (performance.now() > until)
       throw new AgentError('dump_unavailable', `Cannot read a dump from "${file}" within ${waitMs / 1000} s: ${unread}`);
+  }
+}
+
+/** Undefined for none. */
+function stateOf(file: string): string | undefined {
+  try {
+    return fileKey(lstatSync(file));
+  } catch {
+    return undefined;
   }
 }
 

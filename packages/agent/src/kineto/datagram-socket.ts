@@ -7,7 +7,7 @@
 // no faster than `datagramsPerTurn` in `turnPauseMs`; it waits in its senders.
 // Invariant: the kernel states process and user of a datagram (SCM_CREDENTIALS, in our own namespace); nothing in the datagram can.
 
-import { existsSync, rmSync } from 'node:fs';
+import { lstatSync, rmSync } from 'node:fs';
 import { endianness } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
 import { AgentError } from '../model/errors.ts';
@@ -45,12 +45,13 @@ interface Libc {
 /** Linux's numbers, the same on all of its 64-bit machines that Node runs on. */
 const linux = {
   ...{ AF_UNIX: 1, SOCK_DGRAM: 2, SOCK_CLOEXEC: 0o2000000, SOL_SOCKET: 1, SO_PASSCRED: 16, SCM_CREDENTIALS: 2 },
-  ...{ POLLIN: 1, MSG_DONTWAIT: 0x40, MSG_TRUNC: 0x20, MSG_NOSIGNAL: 0x4000, EAGAIN: 11, EINTR: 4, EADDRINUSE: 98 },
+  ...{ POLLIN: 1, MSG_DONTWAIT: 0x40, MSG_TRUNC: 0x20, MSG_NOSIGNAL: 0x4000, EAGAIN: 11, EINTR: 4, EADDRINUSE: 98, ECONNREFUSED: 111 },
 } as const;
 
 /** Places of recvmsg's parts in one piece of memory, bytes. */
 const place = { header: 0, vector: 64, name: 128, control: 256, data: 512 } as const;
-const controlBytes = 128;
+/** A sender's process and user alone: descriptors that a datagram brings find no room, and the kernel closes them. */
+const controlBytes = 32;
 
 /** Throws AgentError `sockets_unavailable`. */
 async function loadLibc(): Promise<Libc> {
@@ -112,10 +113,13 @@ export class DatagramSocket {
       if (libc.setsockopt(descriptor, linux.SOL_SOCKET, linux.SO_PASSCRED, on, on.length) < 0) throw failed('read the senders of');
       removeLeftover(libc, address);
       if (bindForAll(libc, descriptor, address) < 0) {
-        if (libc.errno() !== linux.EADDRINUSE) throw failed(`name ${pathOf(address) ?? ''}`);
+        const path = pathOf(address);
+        if (libc.errno() !== linux.EADDRINUSE) throw failed(`name ${path ?? ''}`);
+        if (path !== undefined && !isSocket(path))
+          throw new AgentError('socket_failed', `Cannot name ${path} a Unix socket: something else has the name`);
         throw new AgentError(
           'name_taken',
-          `Cannot take the name of Kineto's daemon (${pathOf(address) ?? 'abstract name "dynolog"'}): another process holds it, such as dynolog or another agent; stop it, or give jobs a folder of their own (KINETO_IPC_SOCKET_DIR, --socket-dir)`,
+          `Cannot take the name of Kineto's daemon (${path ?? 'abstract name "dynolog"'}): another process holds it, such as dynolog or another agent; stop it, or give jobs a folder of their own (KINETO_IPC_SOCKET_DIR, --socket-dir)`,
         );
       }
       return new DatagramSocket(libc, descriptor, address);
@@ -230,8 +234,22 @@ function bindForAll(libc: Libc, descriptor: number, address: Uint8Array): number
 /** A path stays when its process is killed: it goes where nobody answers to it. A socket of its own looks, for looking names a socket. */
 function removeLeftover(libc: Libc, address: Uint8Array): void {
   const path = pathOf(address);
-  if (path === undefined || !existsSync(path)) return;
+  if (path === undefined || !isSocket(path)) return;
   const descriptor = libc.socket(linux.AF_UNIX, linux.SOCK_DGRAM | linux.SOCK_CLOEXEC, 0);
-  if (libc.connect(descriptor, address, address.length) < 0) rmSync(path, { force: true });
+  const isLeft = libc.connect(descriptor, address, address.length) < 0 && libc.errno() === linux.ECONNREFUSED;
   libc.close(descriptor);
+  try {
+    if (isLeft) rmSync(path, { force: true });
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new AgentError('socket_failed', `Cannot remove ${path}, which a process left that has ended: ${code}`, { cause });
+  }
+}
+
+function isSocket(path: string): boolean {
+  try {
+    return lstatSync(path).isSocket();
+  } catch {
+    return false;
+  }
 }

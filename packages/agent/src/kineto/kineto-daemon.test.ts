@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
@@ -74,6 +74,31 @@ it('answers by path, too, and takes the path over that a killed one left', async
   await expect(KinetoDaemon.open({ address: daemonAddress(folder), work: () => '', notice: () => {} })).rejects.toMatchObject({
     code: 'name_taken',
   });
+});
+
+it.each(['a file', 'a folder'])('leaves %s alone that has the name of its socket', async (kind) => {
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-kineto-'));
+  opened.push(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'dynolog');
+  if (kind === 'a file') writeFileSync(path, 'a program');
+  else mkdirSync(path);
+  await expect(KinetoDaemon.open({ address: daemonAddress(folder), work: () => '', notice: () => {} })).rejects.toMatchObject({
+    code: 'socket_failed',
+    message: `Cannot name ${path} a Unix socket: something else has the name`,
+  });
+  expect(kind === 'a file' ? readFileSync(path, 'utf8') : readdirSync(path)).toHaveLength(kind === 'a file' ? 9 : 0);
+});
+
+it('keeps no descriptors that a datagram brings', async () => {
+  await daemon(abstract, () => 'WORK=1');
+  const before = readdirSync('/proc/self/fd').length;
+  const bringing = `
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack('<16i', *[0] * 16))]
+for number in range(8):
+    client.sendmsg([ask(os.getpid())], rights, 0, server)
+    answer()`;
+  expect(await client(`${abstractName}@`, bringing)).toEqual(Array.from({ length: 8 }, () => 'WORK=1'));
+  expect(readdirSync('/proc/self/fd').length).toBeLessThan(before + 16);
 });
 
 it("root's answers ranks of other users by path, too", async (context) => {

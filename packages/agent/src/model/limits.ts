@@ -101,6 +101,6 @@ export const agentLimits = {
   watchedDepthMax: 4,
   /** A file that cannot be read to its end is tried again when it changes, and given up after this time without a change. */
   unfinishedFileMs: 60_000,
-  /** Entries of the journal of shipped files; a longer one is rewritten without those of files that are gone. */
-  journalEntriesMax: 100_000,
+  /** Entries of the journal of shipped files; a longer one is rewritten without the half seen last longest ago, so that all watched files stay in it. */
+  journalEntriesMax: 200_000,
 } as const;

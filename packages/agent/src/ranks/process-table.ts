@@ -36,6 +36,12 @@ export function descends(pid: number, ancestor: number): boolean {
   return false;
 }
 
+/** The nearest of `pids` that `pid` is, or descends from; undefined where there is none. */
+export function nearestAmong(pids: ReadonlySet<number>, pid: number): number | undefined {
+  for (let at = pid, steps = 0; at > 1 && steps < 64; at = processLife(at)?.parent ?? 0, steps++) if (pids.has(at)) return at;
+  return undefined;
+}
+
 /** The processes that `ancestor` started, and those that these started; oldest first. */
 export function descendantsOf(ancestor: number): readonly ProcessLife[] {
   const lives = processes().flatMap((pid) => processLife(pid) ?? []);

@@ -3,11 +3,12 @@
 //   /proc, every 5 s ──► processes with a launcher's variables ──► by (run, rank): the oldest one; its children inherit the variables
 //   Kineto's requests ─► the process that asks is the rank itself: a shell around it never asks
 //
-// Under a scheduler, the launcher of ranks looks like a rank: it is known by its program, or by the ranks that come from it.
+// Under a scheduler, or in a pod, the launcher of ranks looks like a rank: it is known by its program, or by the ranks that come from it.
 // Invariant: a rank is one process at a time. One that asks in the place of another is a new life if the other is gone, its worker if it descends from it,
 // and a stranger otherwise, which is named and gets nothing.
 
 import { readlinkSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { AskingProcess } from '../kineto/kineto-daemon.ts';
 import type { Environment } from '../model/environment.ts';
 import { agentLimits as limits } from '../model/limits.ts';
@@ -43,6 +44,15 @@ export interface RankFinderParts {
 
 /** Programs that start ranks (torchrun, python -m torch.distributed.run, accelerate launch, deepspeed, horovodrun, mpirun). */
 const launcher = /(?:^|\/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun)$|^torch\.distributed\.(?:run|launch)$/;
+
+/** Whether the command is a launcher's. After a script, or an option, words are its own: `python train.py --strategy deepspeed` is none. */
+function isLauncher(command: readonly string[]): boolean {
+  for (const [at, word] of command.slice(0, 4).entries()) {
+    if (launcher.test(word)) return true;
+    if (word.startsWith('--') || word.endsWith('.py') || command[at - 1] === '-m') return false;
+  }
+  return false;
+}
 
 export class RankFinder {
   readonly #parts: RankFinderParts;
@@ -127,7 +137,7 @@ export class RankFinder {
   whySilent({ place, life }: SeenRank): string {
     if (!place.asksDaemon) return 'its environment has no KINETO_USE_DAEMON=1';
     const { socketFolder } = this.#parts;
-    if (place.socketFolder !== socketFolder) {
+    if (!isSameFolder(place.socketFolder, socketFolder)) {
       const there =
         place.socketFolder === undefined ? 'by abstract name (no KINETO_IPC_SOCKET_DIR)' : `in the folder "${place.socketFolder}"`;
       return `it asks ${there}, and this agent answers ${socketFolder === undefined ? 'by abstract name' : `in "${socketFolder}"`}: --socket-dir`;
@@ -183,15 +193,8 @@ export class RankFinder {
     const { run: name, rank } = place.options;
     // An agent that a job started is for that job; another job's ranks may be on the same host.
     if (environment.SLURM_JOB_ID && place.job !== environment.SLURM_JOB_ID) return undefined;
-    if (
-      !isWanted(rank) ||
-      isOwn(pid) ||
-      (place.mayLaunch &&
-        commandOf(pid)
-          .slice(0, 4)
-          .some((word) => launcher.test(word)))
-    )
-      return undefined;
+    // A pod of Kubernetes may have the variables of a rank, and its launcher with it.
+    if (!isWanted(rank) || isOwn(pid) || isLauncher(commandOf(pid))) return undefined;
     const hasMore = place.asksDaemon || place.ringFolder !== undefined || place.dumps !== undefined;
     if (place.sendsItself && !(hasMore && place.options.isRunNamed)) {
       const more = hasMore
@@ -233,6 +236,10 @@ export class RankFinder {
 
 /** Whether it is the task of the scheduler that the agent runs in, or a program of the agent's. */
 const isOwn = (pid: number): boolean => descends(process.pid, pid) || descends(pid, process.pid);
+
+/** Whether two options name one folder, as with and without a slash at the end. */
+const isSameFolder = (a: string | undefined, b: string | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : resolve(a) === resolve(b);
 
 const keyOf = ({ options: { run, rank } }: RankPlace): string => `${run} ${rank}`;
 

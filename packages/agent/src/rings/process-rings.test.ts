@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type BatchHeader, decodeBatchHeader, decodeFrameHeader, frameHeaderBytes, segmentMagic } from '@ranktrace/protocol';
 import { resolveOptions } from '@ranktrace/sdk/shipping';
 import { type KinetoTable, kinetoExtent } from '@ranktrace/trace/torch';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -53,6 +54,21 @@ function ring(name: string, pid: number, start: number, rows = 3): string {
   const path = join(folder, name);
   writeFileSync(path, bytes, { mode: 0o600 });
   return path;
+}
+
+/** Of all batches in the segments below a folder. */
+function headersIn(out: string): BatchHeader[] {
+  const headers: BatchHeader[] = [];
+  for (const name of readdirSync(out, { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.seg')) continue;
+    const bytes = readFileSync(join(out, name));
+    for (let at = segmentMagic.length; at < bytes.length; ) {
+      const begin = at + frameHeaderBytes;
+      at = begin + decodeFrameHeader(bytes, at).length;
+      headers.push(decodeBatchHeader(bytes.subarray(begin, at)));
+    }
+  }
+  return headers;
 }
 
 const rowsRead = (path: string): number => Number(readFileSync(path).readBigUInt64LE(128));
@@ -199,4 +215,35 @@ it('sends the last collective of a communicator when nobody reads its ring any m
   expect([rowsRead(path), collectives()]).toEqual([2, 0]);
   rings.drain(false, true);
   expect(collectives()).toBe(1);
+});
+
+it('leaves a ring alone whose positions make no sense, and keeps no descriptor of it', () => {
+  const path = ring(`gpu-${self.pid}.ring`, self.pid, 0);
+  const bytes = readFileSync(path);
+  bytes.writeBigUInt64LE(2n ** 63n, 64);
+  writeFileSync(path, bytes);
+  const rings = ringsOf(seen());
+  const isOpen = (): boolean =>
+    readdirSync('/proc/self/fd').some((descriptor) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${descriptor}`) === path;
+      } catch {
+        return false;
+      }
+    });
+  rings.drain();
+  rings.drain();
+  expect(isOpen()).toBe(false);
+  expect(notices).toEqual([`rank 0 of run "job": Cannot read the ring "${path}": its positions were changed by somebody else`]);
+});
+
+it('takes no count of losses that no batch can state', () => {
+  const path = ring(`gpu-${self.pid}.ring`, self.pid, 0);
+  const bytes = readFileSync(path);
+  bytes.writeBigUInt64LE(2n ** 64n - 1n, 192);
+  writeFileSync(path, bytes);
+  ringsOf(seen()).drain();
+  session.flush();
+  const [header] = headersIn(join(folder, 'out')).slice(-1);
+  expect(header?.dropped.events).toBe(Number.MAX_SAFE_INTEGER);
 });

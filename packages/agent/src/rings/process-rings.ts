@@ -141,6 +141,7 @@ export class ProcessRings {
       ring.lost = lost;
       if (isLast) this.#close(path, ring, isOver);
     } catch (error) {
+      this.#rings.get(path)?.reader.close();
       this.#rings.set(path, undefined);
       this.#say(reasonOf(error));
     }

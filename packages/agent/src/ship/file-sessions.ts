@@ -20,6 +20,8 @@ export interface RankFile {
 
 interface FileSession {
   readonly session: RankSession;
+  /** Whether its times are on this host's clock. */
+  readonly isOfClock: boolean;
   /** Wall time at its RankTime 0, ns since 1970. */
   readonly unixNs: bigint;
 }
@@ -68,8 +70,10 @@ export class FileSessions {
     if (known !== undefined && isNear(first, known.unixNs)) return known.session;
     this.#closing.push(known?.session.close(false));
     const opened = this.#openFor(file);
-    opened.session.pings = otherHost === undefined && this.#sessions.size === 0;
     this.#sessions.set(key, opened);
+    // One on this host's clock asks for the service's, for all of them.
+    const pinging = [...this.#sessions.values()].find(({ isOfClock }) => isOfClock);
+    for (const one of this.#sessions.values()) one.session.pings = one === pinging;
     return opened.session;
   }
 
@@ -80,7 +84,7 @@ export class FileSessions {
     const options = { ...this.#base, rank, worldSize, isRunNamed: true, notices: [] };
     const clocks = { wallClocks: this.#wallClocks, remoteClocks: this.#remoteClocks };
     const session = new RankSession({ options, pid: process.pid, facts: {}, fileClock, ...clocks, notice: this.#notice });
-    return { session, unixNs: isOfClock ? now : first };
+    return { session, isOfClock, unixNs: isOfClock ? now : first };
   }
 
   async close(): Promise<void> {

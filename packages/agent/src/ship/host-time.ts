@@ -10,7 +10,7 @@
 import { type ClockSample, readWallClock, type WallClockReading } from '@ranktrace/sdk/shipping';
 import { agentLimits as limits } from '../model/limits.ts';
 
-/** Readings of the wall clock, in order of time. */
+/** Readings of the wall clock, in order of both times. */
 export class WallClocks {
   readonly #now: () => bigint;
   /** Never empty. */
@@ -24,7 +24,10 @@ export class WallClocks {
 
   /** Reads it once more; up to a millisecond of work. */
   read(): void {
-    this.#readings.push(readWallClock(this.#now, Date.now));
+    const reading = readWallClock(this.#now, Date.now);
+    // A clock that was set back has these wall times again: those that come are of the second time.
+    while ((this.#readings.at(-1)?.unixMs ?? Number.NEGATIVE_INFINITY) > reading.unixMs) this.#readings.pop();
+    this.#readings.push(reading);
     if (this.#readings.length > limits.wallClocksKept) this.#readings.shift();
   }
 

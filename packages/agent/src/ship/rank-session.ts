@@ -339,7 +339,12 @@ export class RankSession {
       watermark: rankTime(this.#watermark),
       since: since === undefined ? undefined : rankTime(Math.min(since, this.#watermark)),
       last,
-      dropped: { events: this.#lost, arguments: this.#cut, names: 0, batches: this.#shipper.droppedBatches },
+      dropped: {
+        events: Math.min(Number.MAX_SAFE_INTEGER, this.#lost),
+        arguments: this.#cut,
+        names: 0,
+        batches: this.#shipper.droppedBatches,
+      },
     };
     this.#shipper.ship(encodeBatchOf(header, body), batchId(header), last);
   }

@@ -109,6 +109,20 @@ describe.each(['v4.0', 'v4.3'] as const)('logs of format %s', (format) => {
   });
 });
 
+it('matches collectives of a communicator that has another name on each rank, or none', () => {
+  const texts = [...inspectorLogs({ format: 'v4.0', ranks: 2, collectives: 5 }).values()].map((text, rank) =>
+    text
+      .replace(/"p2p(\w*)"/g, '"coll$1"')
+      .replace(/"(?:Send|Recv)"/g, '"ReduceScatter"')
+      .replaceAll('"pipe"', rank === 0 ? '"unknown"' : '"stage"'),
+  );
+  const { summary, findings } = analysisOf(inspectorJob(read(texts).processes, 'job'));
+  expect(summary.collectives).toContainEqual(
+    expect.objectContaining({ group: 'stage 0xaa0', op: 'reduce_scatter', ranks: 2, count: 2, incomplete: 0 }),
+  );
+  expect(findings).toEqual([]);
+});
+
 describe('records that Inspector lost', () => {
   it('are counted where another rank has them, whose part becomes a span', () => {
     const job = jobOf({ collectives: 6, isLost: (rank, sequence) => rank === 1 && (sequence === 2 || sequence === 5) });

@@ -179,12 +179,18 @@ class SharedCollectives {
   /** By communicator and function: how many ranks have a number; NaN where one has it twice. */
   readonly #had = new Map<string, Map<number, number>>();
   readonly #functions = new Map<string, Set<string>>();
+  /** By communicator: the lowest rank that has a name for it, as each may have one of its own. */
+  readonly #named = new Map<string, InspectorCommunicator>();
   readonly #world: string | undefined;
 
   constructor(members: readonly Member[], world: string | undefined) {
     this.#world = world;
     for (const { communicators, records } of members) {
-      for (const { id } of communicators) this.#members.set(id, (this.#members.get(id) ?? 0) + 1);
+      for (const communicator of communicators) {
+        const { id, name, rank } = communicator;
+        this.#members.set(id, (this.#members.get(id) ?? 0) + 1);
+        if (name !== '' && rank < (this.#named.get(id)?.rank ?? Number.POSITIVE_INFINITY)) this.#named.set(id, communicator);
+      }
       const own = new Map<string, Set<number>>();
       for (const { communicator, op, sequence, peer } of records) {
         if (peer >= 0) continue;
@@ -211,9 +217,10 @@ class SharedCollectives {
     return (this.#functions.get(communicator.id)?.size ?? 0) > 1 ? `${name} ${op}` : name;
   }
 
-  nameOf({ id, name }: InspectorCommunicator): string {
+  nameOf({ id }: InspectorCommunicator): string {
     if (id === this.#world) return 'world';
-    return name === '' ? id : `${name} ${id}`;
+    const name = this.#named.get(id)?.name;
+    return name === undefined ? id : `${name} ${id}`;
   }
 
   /** Records of a rank that its log lacks: other ranks have them, or Inspector counts them. */

@@ -250,7 +250,7 @@ export class KinetoBatch {
       device: columns.deviceType[memory] as number,
     };
     const deviceId = columns.deviceId[memory] as number;
-    if (name === '[memory]' && columns.totalReserved[memory] === 0 && deviceId === 0) {
+    if (name === '[memory]' && columns.totalReserved[memory] === 0 && deviceId === 0 && isAddress(about.address)) {
       this.#append('memory', { time, track, ...about, category: 0 });
       return;
     }
@@ -266,12 +266,15 @@ export class KinetoBatch {
 
   #addMemoryCategory({ table }: KinetoPiece, index: number, shift: number): void {
     const { columns } = table.memoryCategories;
+    const address = columns.address[index] as number;
+    // Of no allocation in a batch.
+    if (!isAddress(address)) return;
     this.#append('memory', {
       time: (columns.time[index] as number) + shift,
       track: this.#track(0),
       bytes: columns.bytes[index] as number,
       total: 0,
-      address: columns.address[index] as number,
+      address,
       device: columns.deviceType[index] as number,
       category: this.#text(table.strings.get(columns.category[index] as number)),
     });
@@ -361,5 +364,8 @@ export class KinetoBatch {
     return (this.#tables[name] as EventTable<N>).append(row);
   }
 }
+
+/** Whether a batch may have it as an address: a tagged pointer is beyond what a double holds exactly. */
+const isAddress = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
 const itemTables: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'phases', 'collectives', 'memory'];
