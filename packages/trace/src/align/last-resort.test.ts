@@ -28,6 +28,18 @@ describe('LastResort', () => {
     expect(resort.shifted(1)).toEqual([]);
   });
 
+  it('shifts no further than the conflicts explain, where each shift asks for another', () => {
+    const resort = new LastResort(2, [conflict]);
+    for (let at = 5 * second; at < 5.01 * second; at += 10e3) {
+      resort.message(0, at, 1, at - 40e3);
+      resort.message(1, at - 35e3, 0, at);
+    }
+    resort.end();
+    const most = Math.max(...[0, 1].flatMap((clock) => resort.shifted(clock).map((stretch) => stretch.most)));
+    expect(most).toBeGreaterThan(40e3);
+    expect(most).toBeLessThanOrEqual(2 * (2 * conflict.slack + 200) + 1);
+  });
+
   it('leaves no message reversed, however they depend on each other (seed 3)', () => {
     const time = fc.integer({ min: 4_000_000, max: 6_000_000 });
     const message = fc.tuple(fc.nat({ max: 3 }), time, fc.nat({ max: 3 }), fc.integer({ min: -50_000, max: 400_000 }));

@@ -7,6 +7,9 @@
 //
 // It moves events, not the knowledge of clocks, so shifted stretches are marked (`Alignment.shifted`), and raw times stay in the run store.
 //
+// Where the cause is a step of a clock that was not found, each shift asks for another: what would be shifted further than all conflicts together explain
+// stays reversed, and the conflict tells of it.
+//
 // Invariant: shifts are never below 0, and nothing outside conflicts and their reach is shifted.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
@@ -51,7 +54,7 @@ export class LastResort {
     const reversedBy = sent - received;
     if (!Number.isFinite(reversedBy)) return;
     // A message in order by more than all shifts together stays in order; pings already refuted one reversed by more than the slack allows.
-    if (from === to || -reversedBy > this.#slack * this.#shifts.length || reversedBy > 2 * this.#slack + marginNs) return;
+    if (from === to || -reversedBy > this.#mostExplained || reversedBy > 2 * this.#slack + marginNs) return;
     if (!this.reaches(received, received)) return;
     if (this.#messages.length < messagesMax) this.#messages.push({ from, sent, to, received });
     else this.leftOut++;
@@ -64,13 +67,19 @@ export class LastResort {
     }
   }
 
+  /** The largest shift: each clock hands the whole contradiction on to the next, ns. */
+  get #mostExplained(): number {
+    return (2 * this.#slack + marginNs) * this.#shifts.length;
+  }
+
   end(): void {
     this.#messages.sort((a, b) => a.received - b.received || a.sent - b.sent || a.from - b.from || a.to - b.to);
+    const most = this.#mostExplained;
     for (let round = 0; round < roundsMax; round++) {
       let isDone = true;
       for (const { from, sent, to, received } of this.#messages) {
         const least = sent + this.shift(from, sent) + marginNs - received;
-        if (least <= this.shift(to, received)) continue;
+        if (least > most || least <= this.shift(to, received)) continue;
         (this.#shifts[to] as Shift).raise(received - earlyNs, least + catchUp * earlyNs);
         isDone = false;
       }
