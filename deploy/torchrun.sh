@@ -35,6 +35,9 @@ done
 for number in "$nnodes" "$per_node" "$node_rank" "$master_port"; do
   [[ $number =~ ^[0-9]+$ ]] || fail "--nnodes, --nproc-per-node, --node-rank and --master-port are whole numbers, got \"$number\""
 done
+# 08 is no octal number.
+nnodes=$((10#$nnodes)) per_node=$((10#$per_node)) node_rank=$((10#$node_rank))
+[ "$per_node" -gt 0 ] || fail "--nproc-per-node must be at least 1"
 [ "$node_rank" -lt "$nnodes" ] || fail "--node-rank must be below --nnodes ($nnodes), got $node_rank"
 RANKTRACE_RUN=${RANKTRACE_RUN:-$run}
 [ -n "$RANKTRACE_RUN" ] || fail "name the run, the same on every host: --rdzv-id night-42"
@@ -62,11 +65,15 @@ if [ -z "${RANKTRACE_URL:-}" ]; then
     ranktrace serve --listen "0.0.0.0:$port" --out ranktrace-out 2> >(tee "$log" >&2) &
     aggregator=$!
   fi
+  # On node 0 its own word counts: another job's aggregator may have the port.
+  listens() {
+    if [ -n "$aggregator" ]; then grep -q ': listening on ' "$log"; else timeout 1 bash -c ': < "/dev/tcp/$0/$1"' "$master_addr" "$port"; fi
+  }
   # A short job would end before it finds the aggregator. A late aggregator does not stop the training: batches wait in the spool.
-  for ((tries = 0; tries < 300; tries++)); do
-    ! (: < "/dev/tcp/$master_addr/$port") 2> /dev/null || break
+  deadline=$((SECONDS + 60))
+  until listens 2> /dev/null || [ "$SECONDS" -ge "$deadline" ]; do
     [ -z "$aggregator" ] || kill -0 "$aggregator" 2> /dev/null || {
-      echo "torchrun.sh: the aggregator did not start, see above" >&2
+      echo "torchrun.sh: the aggregator did not start, see above; PORT names another port" >&2
       exit 1
     }
     sleep 0.2

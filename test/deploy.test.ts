@@ -188,6 +188,7 @@ test('hosts without a scheduler: a rank that fails ends those of its host, and a
   expect(failed.code).toBe(7);
   for (const [args, message] of [
     [['--nproc-per-node', 'x', '--', 'true'], /whole numbers, got "x"/],
+    [['--nproc-per-node', '0', '--rdzv-id', 'a', '--', 'true'], /--nproc-per-node must be at least 1/],
     [['--nnodes', '2', '--node-rank', '2', '--rdzv-id', 'a', '--', 'true'], /--node-rank must be below --nnodes \(2\), got 2/],
     [['--gpus', '2'], /got "--gpus"/],
     [['--rdzv-id', 'a'], /name the training command after --/],
@@ -195,6 +196,28 @@ test('hosts without a scheduler: a rank that fails ends those of its host, and a
   ] as const) {
     const { code, output } = await launch(...args);
     expect([code, output.trim().split('\n')]).toEqual([2, [expect.stringMatching(message)]]);
+  }
+});
+
+test('hosts without a scheduler: a node is numbered as it is written, with zeros before it, too', async () => {
+  const environment = { RANKTRACE_URL: 'ws://127.0.0.1:1' };
+  const options = ['--nnodes', '012', '--node-rank', '010', '--nproc-per-node', '1', '--rdzv-id', 'a', '--'];
+  const script = [...options, 'sh', '-c', 'echo rank $RANK of $WORLD_SIZE'];
+  const { code, output } = await start(join(repository, 'deploy/torchrun.sh'), script, { cwd: jobDirectory('zeros'), environment }).ended;
+  expect([code, output]).toEqual([0, 'rank 10 of 12\n']);
+});
+
+test('hosts without a scheduler: the program that has the port is not taken for the aggregator', async () => {
+  const server = createServer().listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  try {
+    const environment = { PORT: `${(server.address() as AddressInfo).port}`, RANKTRACE_TOKEN: 'secret' };
+    const options = ['--rdzv-id', 'a', '--', 'echo', 'training'];
+    const { code, output } = await start(join(repository, 'deploy/torchrun.sh'), options, { cwd: jobDirectory('port'), environment }).ended;
+    expect([code, output]).toEqual([1, expect.stringMatching(/the aggregator did not start, see above; PORT names another port\n$/)]);
+    expect(output).not.toContain('training');
+  } finally {
+    server.close();
   }
 });
 
