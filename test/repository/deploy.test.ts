@@ -317,6 +317,9 @@ describe('deploy/systemd', () => {
           .filter((file) => !exists(file)),
       ).toEqual([]);
     }
+    // The package that `npm run release` makes here: it is on no registry.
+    const { version } = JSON.parse(read('packages/cli/package.json')) as { version: string };
+    for (const [, installed] of text.matchAll(/npm install --prefix \S+ (\S+)/g)) expect(installed).toBe(`./dist/ranktrace-${version}.tgz`);
     const named = [value('EnvironmentFile'), ...(value('ExecStart').match(/\S+\.(conf|yml)\b/g) ?? [])].filter((name) => name !== '');
     for (const name of named) {
       const file = name.replace(`${home}/`, '');
