@@ -150,16 +150,20 @@ test('a job under Slurm whose aggregator died ends as its ranks do, with the rep
   expect([code, output]).toEqual([0, expect.stringMatching(/verdict: /)]);
 });
 
-test('a job that Slurm ends, as at its time limit, has its trace and its report', async () => {
-  const { cwd, child, ended } = await launch('slurm-limit', ['sh', '-c', `exec ${steps.join(' ')}0 progress-$SLURM_PROCID`], {});
+test.each([
+  ['all of its processes, as at its time limit', -1, 128 + 9],
+  // Its ranks go on to their end.
+  ['its batch script alone, by --signal=B:TERM', 1, 0],
+] as const)('a job under Slurm that gets SIGTERM, %s, has its trace and its report', async (_, whom, status) => {
+  const name = `slurm-term-${status}`;
+  const { cwd, child, ended } = await launch(name, ['sh', '-c', `exec ${steps.join(' ')}0 progress-$SLURM_PROCID`], {});
   const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
   const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
   while (!isTraining() && child.exitCode === null) await wait(20);
-  // To the processes of the batch script and of the steps alike.
-  process.kill(-(child.pid as number), 'SIGTERM');
+  process.kill(whom * (child.pid as number), 'SIGTERM');
   const { code, output } = await ended;
   expect(output).toMatch(/run slurm-4711: 2 of 2 ranks[\s\S]*verdict: /);
-  expect([128 + 9, 128 + 15]).toContain(code);
+  expect(status === 0 ? [0] : [status, 128 + 15]).toContain(code);
 });
 
 test('hosts without a scheduler: four ranks on two nodes are one run', async () => {
