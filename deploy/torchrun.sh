@@ -52,8 +52,14 @@ end() {
   [ -z "$aggregator" ] || kill "$aggregator" 2> /dev/null || true
 }
 trap end EXIT
-trap 'exit 143' TERM
-trap 'exit 130' INT
+# The first signal ends the ranks and finishes the trace, a second one ends at once.
+ended= patience=0
+stop() {
+  [ -z "$ended" ] || exit "$1"
+  ended=$1 patience=$((SECONDS + 3))
+}
+trap 'stop 143' TERM
+trap 'stop 130' INT
 
 log=
 if [ -z "${RANKTRACE_URL:-}" ]; then
@@ -76,7 +82,8 @@ if [ -z "${RANKTRACE_URL:-}" ]; then
       echo "torchrun.sh: the aggregator did not start, see above; PORT names another port" >&2
       exit 1
     }
-    sleep 0.2
+    sleep 0.2 || true
+    [ -z "$ended" ] || exit "$ended"
   done
 fi
 
@@ -88,7 +95,9 @@ done
 
 status=0
 while [ ${#ranks[@]} -gt 0 ]; do
-  sleep 0.2
+  sleep 0.2 || true
+  # Ctrl-C, and systemd, signal the ranks and the aggregator as well: a second signal would cut off what they send and write.
+  [ -z "$ended" ] || [ "$SECONDS" -lt "$patience" ] || kill "${ranks[@]}" 2> /dev/null || true
   running=()
   for rank in "${ranks[@]}"; do
     if kill -0 "$rank" 2> /dev/null; then
@@ -97,7 +106,7 @@ while [ ${#ranks[@]} -gt 0 ]; do
       code=0
       wait "$rank" || code=$?
       # The job ends with the code of the first rank that fails; the others would wait for it.
-      if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+      if [ "$code" -ne 0 ] && [ "$status" -eq 0 ] && [ -z "$ended" ]; then
         status=$code
         kill "${ranks[@]}" 2> /dev/null || true
       fi
@@ -105,13 +114,18 @@ while [ ${#ranks[@]} -gt 0 ]; do
   done
   ranks=(${running[@]+"${running[@]}"})
 done
+[ "$status" -ne 0 ] || status=${ended:-0}
 
 if [ -n "$aggregator" ]; then
   # Ranks of other hosts may end a little later: the aggregator writes the trace when all have ended, at the latest when it is stopped.
   for ((tries = 0; tries < 300 && status == 0; tries++)); do
     ! grep -q "run $RANKTRACE_RUN:" "$log" || break
-    kill -0 "$aggregator" 2> /dev/null || break
-    sleep 0.2
+    kill -0 "$aggregator" 2> /dev/null && [ -z "$ended" ] || break
+    sleep 0.2 || true
+  done
+  for ((tries = 0; tries < 75; tries++)); do
+    [ -n "$ended" ] && kill -0 "$aggregator" 2> /dev/null || break
+    sleep 0.2 || true
   done
   kill -TERM "$aggregator" 2> /dev/null || true
   wait "$aggregator" || true

@@ -203,6 +203,26 @@ test('hosts without a scheduler: a rank that fails ends those of its host, and a
   }
 });
 
+test.each([
+  ['Ctrl-C at its terminal', -1, 'SIGINT', 130],
+  ['SIGTERM to all of its processes', -1, 'SIGTERM', 143],
+  ['SIGTERM to the script alone', 1, 'SIGTERM', 143],
+] as const)('hosts without a scheduler: %s ends the ranks, and there are a trace and a report', async (_, whom, signal, status) => {
+  const cwd = jobDirectory(`ended-${whom}-${signal}`);
+  const environment = { PORT: `${await freePort()}`, RANKTRACE_TOKEN: 'secret', RANKTRACE_SPOOL_DIRECTORY: join(cwd, 'spool') };
+  const program = ['sh', '-c', `exec ${steps.slice(0, 2).join(' ')} 100000 20 progress-$RANK`];
+  const script = [join(repository, 'deploy/torchrun.sh'), '--nproc-per-node', '2', '--rdzv-id', 'night', '--', ...program];
+  const { child, ended } = start('setsid', script, { cwd, environment });
+  const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
+  const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
+  while (!isTraining() && child.exitCode === null) await wait(20);
+  process.kill(whom * (child.pid as number), signal);
+  const { code, output } = await ended;
+  expect(output).toMatch(/run night: 2 of 2 ranks[\s\S]*verdict: /);
+  expect(code).toBe(status);
+  expect(existsSync(join(cwd, 'ranktrace-out/night/trace.pftrace'))).toBe(true);
+});
+
 test('hosts without a scheduler: a node is numbered as it is written, with zeros before it, too', async () => {
   const environment = { RANKTRACE_URL: 'ws://127.0.0.1:1' };
   const options = ['--nnodes', '012', '--node-rank', '010', '--nproc-per-node', '1', '--rdzv-id', 'a', '--'];
