@@ -10,8 +10,9 @@
 #   access/read-token         to Prometheus: reads alone
 #   access/run.RUN.env        to the ranks of that run           access/reader.env      to subscribers of alerts
 #
-# Existing files are kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
-# files in access/ and access/users/, run this again and reload. RANKTRACE_ACCESS names another directory than access/ beside this script.
+# Existing files are kept, so that a run can be added later (then: nats-server --signal reload); the names must be some of the certificate's. To take
+# a run's access away, remove its files in access/ and access/users/, run this again and reload. RANKTRACE_ACCESS names another directory than
+# access/ beside this script.
 set -euo pipefail
 umask 077
 
@@ -36,14 +37,17 @@ access=${RANKTRACE_ACCESS:-$(cd "$(dirname "$0")" && pwd)/access}
 mkdir -p "$access/users"
 cd "$access"
 
+alternatives=""
+for name in ${names//,/ }; do
+  case $name in
+    *:* | [0-9]*.[0-9]*.[0-9]*.*[0-9]) kind=IP check=-checkip ;;
+    *) kind=DNS check=-checkhost ;;
+  esac
+  alternatives+=",$kind:$name"
+  [ ! -e server.pem ] || openssl x509 -in server.pem -noout $check "$name" | grep -q 'does match' ||
+    fail "the certificate in $access is not for \"$name\": remove its server.pem to make one for \"$names\"; the .env files keep their RANKTRACE_URL"
+done
 if [ ! -e server.pem ]; then
-  alternatives=""
-  for name in ${names//,/ }; do
-    case $name in
-      *:* | [0-9]*.[0-9]*.[0-9]*.*[0-9]) alternatives+=",IP:$name" ;;
-      *) alternatives+=",DNS:$name" ;;
-    esac
-  done
   curve=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
   if [ ! -e ca.pem ]; then
     openssl req -x509 "${curve[@]}" -days 3650 -subj "/CN=ranktrace authority" -keyout ca-key.pem -out ca.pem \

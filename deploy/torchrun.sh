@@ -35,6 +35,9 @@ done
 for number in "$nnodes" "$per_node" "$node_rank" "$master_port"; do
   [[ $number =~ ^[0-9]+$ ]] || fail "--nnodes, --nproc-per-node, --node-rank and --master-port are whole numbers, got \"$number\""
 done
+# 08 is no octal number.
+nnodes=$((10#$nnodes)) per_node=$((10#$per_node)) node_rank=$((10#$node_rank))
+[ "$per_node" -gt 0 ] || fail "--nproc-per-node must be at least 1"
 [ "$node_rank" -lt "$nnodes" ] || fail "--node-rank must be below --nnodes ($nnodes), got $node_rank"
 RANKTRACE_RUN=${RANKTRACE_RUN:-$run}
 [ -n "$RANKTRACE_RUN" ] || fail "name the run, the same on every host: --rdzv-id night-42"
@@ -49,8 +52,14 @@ end() {
   [ -z "$aggregator" ] || kill "$aggregator" 2> /dev/null || true
 }
 trap end EXIT
-trap 'exit 143' TERM
-trap 'exit 130' INT
+# The first signal ends the ranks and finishes the trace, a second one ends at once.
+ended= patience=0
+stop() {
+  [ -z "$ended" ] || exit "$1"
+  ended=$1 patience=$((SECONDS + 3))
+}
+trap 'stop 143' TERM
+trap 'stop 130' INT
 
 log=
 if [ -z "${RANKTRACE_URL:-}" ]; then
@@ -62,14 +71,19 @@ if [ -z "${RANKTRACE_URL:-}" ]; then
     ranktrace serve --listen "0.0.0.0:$port" --out ranktrace-out 2> >(tee "$log" >&2) &
     aggregator=$!
   fi
+  # On node 0 its own word counts: another job's aggregator may have the port.
+  listens() {
+    if [ -n "$aggregator" ]; then grep -q ': listening on ' "$log"; else timeout 1 bash -c ': < "/dev/tcp/$0/$1"' "$master_addr" "$port"; fi
+  }
   # A short job would end before it finds the aggregator. A late aggregator does not stop the training: batches wait in the spool.
-  for ((tries = 0; tries < 300; tries++)); do
-    ! (: < "/dev/tcp/$master_addr/$port") 2> /dev/null || break
+  deadline=$((SECONDS + 60))
+  until listens 2> /dev/null || [ "$SECONDS" -ge "$deadline" ]; do
     [ -z "$aggregator" ] || kill -0 "$aggregator" 2> /dev/null || {
-      echo "torchrun.sh: the aggregator did not start, see above" >&2
+      echo "torchrun.sh: the aggregator did not start, see above; PORT names another port" >&2
       exit 1
     }
-    sleep 0.2
+    sleep 0.2 || true
+    [ -z "$ended" ] || exit "$ended"
   done
 fi
 
@@ -81,7 +95,9 @@ done
 
 status=0
 while [ ${#ranks[@]} -gt 0 ]; do
-  sleep 0.2
+  sleep 0.2 || true
+  # Ctrl-C, and systemd, signal the ranks and the aggregator as well: a second signal would cut off what they send and write.
+  [ -z "$ended" ] || [ "$SECONDS" -lt "$patience" ] || kill "${ranks[@]}" 2> /dev/null || true
   running=()
   for rank in "${ranks[@]}"; do
     if kill -0 "$rank" 2> /dev/null; then
@@ -90,7 +106,7 @@ while [ ${#ranks[@]} -gt 0 ]; do
       code=0
       wait "$rank" || code=$?
       # The job ends with the code of the first rank that fails; the others would wait for it.
-      if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+      if [ "$code" -ne 0 ] && [ "$status" -eq 0 ] && [ -z "$ended" ]; then
         status=$code
         kill "${ranks[@]}" 2> /dev/null || true
       fi
@@ -98,13 +114,18 @@ while [ ${#ranks[@]} -gt 0 ]; do
   done
   ranks=(${running[@]+"${running[@]}"})
 done
+[ "$status" -ne 0 ] || status=${ended:-0}
 
 if [ -n "$aggregator" ]; then
   # Ranks of other hosts may end a little later: the aggregator writes the trace when all have ended, at the latest when it is stopped.
   for ((tries = 0; tries < 300 && status == 0; tries++)); do
     ! grep -q "run $RANKTRACE_RUN:" "$log" || break
-    kill -0 "$aggregator" 2> /dev/null || break
-    sleep 0.2
+    kill -0 "$aggregator" 2> /dev/null && [ -z "$ended" ] || break
+    sleep 0.2 || true
+  done
+  for ((tries = 0; tries < 75; tries++)); do
+    [ -n "$ended" ] && kill -0 "$aggregator" 2> /dev/null || break
+    sleep 0.2 || true
   done
   kill -TERM "$aggregator" 2> /dev/null || true
   wait "$aggregator" || true

@@ -2,9 +2,12 @@
 // directory. test/repository/deploy.test.ts compares with the code what only Docker, Kubernetes or Slurm could run.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, expect, test } from 'vitest';
 import { countable } from './setup/rank-programs.ts';
 import { commandPath, repository } from './setup/ranktrace-command.ts';
@@ -54,26 +57,38 @@ function start(
 
 const steps = ['node', join(repository, 'test/programs/steps.mjs'), '60', '5'];
 
-/** Starts the tasks of a step as Slurm does. */
+/** Starts the tasks of a step as Slurm does; its srun(1), too, kills them when it gets SIGTERM. */
 const srun = `
 while [ "\${1#--}" != "$1" ]; do [ "$1" != --overlap ] || SLURM_NTASKS=1; shift; done
-trap 'kill "\${pids[@]}"' TERM
+trap 'kill -KILL "\${pids[@]}"' TERM
 status=0 pids=()
-for ((task = 0; task < SLURM_NTASKS; task++)); do SLURM_STEP_ID=0 SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & pids+=($!); done
+for ((task = 0; task < SLURM_NTASKS; task++)); do
+  SLURM_STEP_ID=0 SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & pids+=($!)
+  echo $! >> tasks
+done
 for pid in "\${pids[@]}"; do wait "$pid" || status=$?; done
 # A signal ends a wait, not what it waits for.
 wait
 exit $status`;
 
-async function submit(
-  name: string,
-  command: readonly string[],
-  environment: Record<string, string> = {},
-): Promise<Ended & { cwd: string }> {
-  const cwd = jobDirectory(name, { srun, scontrol: '[ "$*" = "show hostnames 127.0.0.[1-1]" ] && echo 127.0.0.1' });
+interface Job {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly programs?: Readonly<Record<string, string>>;
+}
+
+/** Starts the batch script as Slurm does, in a process group of its own. */
+async function launch(name: string, command: readonly string[], { environment = {}, programs = {} }: Job) {
+  const scontrol = '[ "$*" = "show hostnames 127.0.0.[1-1]" ] && echo 127.0.0.1';
+  const scancel = '[ "$*" = "--signal=TERM 4711" ] && for pid in $(cat tasks); do kill -TERM "$pid" 2> /dev/null || true; done';
+  const cwd = jobDirectory(name, { srun, scontrol, scancel, ...programs });
   const slurm = { SLURM_JOB_ID: '4711', SLURM_NTASKS: '2', SLURM_JOB_NODELIST: '127.0.0.[1-1]', PORT: `${await freePort()}` };
   const spool = { RANKTRACE_SPOOL_DIRECTORY: join(cwd, 'spool') };
-  const { ended } = start(join(repository, 'deploy/slurm.sbatch'), command, { cwd, environment: { ...slurm, ...spool, ...environment } });
+  const script = [join(repository, 'deploy/slurm.sbatch'), ...command];
+  return { cwd, ...start('setsid', script, { cwd, environment: { ...slurm, ...spool, ...environment } }) };
+}
+
+async function submit(name: string, command: readonly string[], job: Job = {}): Promise<Ended & { cwd: string }> {
+  const { cwd, ended } = await launch(name, command, job);
   return { ...(await ended), cwd };
 }
 
@@ -90,10 +105,7 @@ test('a job under Slurm brings its own aggregator, loses nothing, and ends with 
 
 test('PyTorch ranks under Slurm, as they are: the agent beside them finds and ends them', async () => {
   const rank = ['sh', '-c', 'echo "rank $SLURM_PROCID sends to [$RANKTRACE_URL]"; exec sleep 12'];
-  const { code, output, cwd } = await submit('slurm-agent', rank, {
-    AGENT: '1',
-    SLURM_JOB_NUM_NODES: '1',
-  });
+  const { code, output, cwd } = await submit('slurm-agent', rank, { environment: { AGENT: '1', SLURM_JOB_NUM_NODES: '1' } });
   expect(code, output).toBe(0);
   expect(output).toContain('rank 0 sends to []');
   expect(output).toMatch(/rank 1 of 2 of run "slurm-4711": process \d+/);
@@ -103,16 +115,55 @@ test('PyTorch ranks under Slurm, as they are: the agent beside them finds and en
 });
 
 test('a job under Slurm uses the service that is there, and passes on how its ranks ended', async () => {
-  const url = { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '0' };
+  const environment = { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '0' };
   const { code, output, cwd } = await submit(
     'slurm-service',
     ['sh', '-c', 'echo "$RANKTRACE_URL as $RANKTRACE_RUN"; exit $((SLURM_PROCID * 7))'],
-    url,
+    { environment },
   );
   expect([code, output]).toEqual([7, 'ws://127.0.0.1:1 as slurm-4711\n'.repeat(2)]);
   expect(existsSync(join(cwd, 'ranktrace-out'))).toBe(false);
   const nothing = await submit('slurm-nothing', []);
   expect([nothing.code, nothing.output.trim().split('\n')]).toEqual([2, [expect.stringContaining('name the training command')]]);
+});
+
+test('a job under Slurm does not take the program that has its port for its aggregator: no rank starts', async () => {
+  const server = createServer().listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    const { code, output } = await submit('slurm-port', ['echo', 'training'], { environment: { PORT: `${port}` } });
+    expect([code, output]).toEqual([1, expect.stringMatching(/the aggregator did not start, see above; PORT names another port\n$/)]);
+    expect(output).not.toContain('training');
+  } finally {
+    server.close();
+  }
+});
+
+test('a job under Slurm whose aggregator died ends as its ranks do, with the report of what was stored', async () => {
+  const ranktrace = `[ "$1" != serve ] || echo $$ > aggregator; exec '${process.execPath}' '${commandPath}' "$@"`;
+  const ends = 'until [ -s ranktrace-out/slurm-4711/segments/000001.seg ]; do sleep 0.1; done; kill -KILL $(cat aggregator)';
+  const { code, output } = await submit('slurm-died', ['sh', '-c', `[ $SLURM_PROCID = 1 ] || { ${ends}; } & exec ${steps.join(' ')}0`], {
+    environment: { RANKTRACE_EXIT_DEADLINE_MS: '0' },
+    programs: { ranktrace },
+  });
+  expect([code, output]).toEqual([0, expect.stringMatching(/verdict: /)]);
+});
+
+test.each([
+  ['all of its processes, as at its time limit', -1, 128 + 9],
+  // Its ranks go on to their end.
+  ['its batch script alone, by --signal=B:TERM', 1, 0],
+] as const)('a job under Slurm that gets SIGTERM, %s, has its trace and its report', async (_, whom, status) => {
+  const name = `slurm-term-${status}`;
+  const { cwd, child, ended } = await launch(name, ['sh', '-c', `exec ${steps.join(' ')}0 progress-$SLURM_PROCID`], {});
+  const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
+  const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
+  while (!isTraining() && child.exitCode === null) await wait(20);
+  process.kill(whom * (child.pid as number), 'SIGTERM');
+  const { code, output } = await ended;
+  expect(output).toMatch(/run slurm-4711: 2 of 2 ranks[\s\S]*verdict: /);
+  expect(status === 0 ? [0] : [status, 128 + 15]).toContain(code);
 });
 
 test('hosts without a scheduler: four ranks on two nodes are one run', async () => {
@@ -141,6 +192,7 @@ test('hosts without a scheduler: a rank that fails ends those of its host, and a
   expect(failed.code).toBe(7);
   for (const [args, message] of [
     [['--nproc-per-node', 'x', '--', 'true'], /whole numbers, got "x"/],
+    [['--nproc-per-node', '0', '--rdzv-id', 'a', '--', 'true'], /--nproc-per-node must be at least 1/],
     [['--nnodes', '2', '--node-rank', '2', '--rdzv-id', 'a', '--', 'true'], /--node-rank must be below --nnodes \(2\), got 2/],
     [['--gpus', '2'], /got "--gpus"/],
     [['--rdzv-id', 'a'], /name the training command after --/],
@@ -148,6 +200,48 @@ test('hosts without a scheduler: a rank that fails ends those of its host, and a
   ] as const) {
     const { code, output } = await launch(...args);
     expect([code, output.trim().split('\n')]).toEqual([2, [expect.stringMatching(message)]]);
+  }
+});
+
+test.each([
+  ['Ctrl-C at its terminal', -1, 'SIGINT', 130],
+  ['SIGTERM to all of its processes', -1, 'SIGTERM', 143],
+  ['SIGTERM to the script alone', 1, 'SIGTERM', 143],
+] as const)('hosts without a scheduler: %s ends the ranks, and there are a trace and a report', async (_, whom, signal, status) => {
+  const cwd = jobDirectory(`ended-${whom}-${signal}`);
+  const environment = { PORT: `${await freePort()}`, RANKTRACE_TOKEN: 'secret', RANKTRACE_SPOOL_DIRECTORY: join(cwd, 'spool') };
+  const program = ['sh', '-c', `exec ${steps.slice(0, 2).join(' ')} 100000 20 progress-$RANK`];
+  const script = [join(repository, 'deploy/torchrun.sh'), '--nproc-per-node', '2', '--rdzv-id', 'night', '--', ...program];
+  const { child, ended } = start('setsid', script, { cwd, environment });
+  const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
+  const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
+  while (!isTraining() && child.exitCode === null) await wait(20);
+  process.kill(whom * (child.pid as number), signal);
+  const { code, output } = await ended;
+  expect(output).toMatch(/run night: 2 of 2 ranks[\s\S]*verdict: /);
+  expect(code).toBe(status);
+  expect(existsSync(join(cwd, 'ranktrace-out/night/trace.pftrace'))).toBe(true);
+});
+
+test('hosts without a scheduler: a node is numbered as it is written, with zeros before it, too', async () => {
+  const environment = { RANKTRACE_URL: 'ws://127.0.0.1:1' };
+  const options = ['--nnodes', '012', '--node-rank', '010', '--nproc-per-node', '1', '--rdzv-id', 'a', '--'];
+  const script = [...options, 'sh', '-c', 'echo rank $RANK of $WORLD_SIZE'];
+  const { code, output } = await start(join(repository, 'deploy/torchrun.sh'), script, { cwd: jobDirectory('zeros'), environment }).ended;
+  expect([code, output]).toEqual([0, 'rank 10 of 12\n']);
+});
+
+test('hosts without a scheduler: the program that has the port is not taken for the aggregator', async () => {
+  const server = createServer().listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  try {
+    const environment = { PORT: `${(server.address() as AddressInfo).port}`, RANKTRACE_TOKEN: 'secret' };
+    const options = ['--rdzv-id', 'a', '--', 'echo', 'training'];
+    const { code, output } = await start(join(repository, 'deploy/torchrun.sh'), options, { cwd: jobDirectory('port'), environment }).ended;
+    expect([code, output]).toEqual([1, expect.stringMatching(/the aggregator did not start, see above; PORT names another port\n$/)]);
+    expect(output).not.toContain('training');
+  } finally {
+    server.close();
   }
 });
 

@@ -1,7 +1,8 @@
 // deploy/nats-cluster.conf with the access from deploy/make-access.sh: ranks on other network hosts ship over TLS, each run under its own
 // user, and a user has only the permissions that its part needs.
 
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { batchSubject, clockSubject, controlSubject, rankInbox, runInbox, streamName } from '@ranktrace/protocol';
@@ -203,6 +204,34 @@ test('readers hear alerts and change nothing, aggregators cannot ship', async ()
     expect([subject, await publishing(aggregator, subject)]).toEqual([subject, 'permitted']);
   await reader.close();
   await aggregator.close();
+});
+
+test("a rank of Python ships with its run's user over TLS, without a word", async () => {
+  const aggregator = await client('aggregator', 'ranktrace.inbox');
+  const manager = await aggregator.jetstreamManager();
+  // What an aggregator makes at its first start.
+  await manager.streams.info(streamName).catch(() => manager.streams.add({ name: streamName, subjects: ['ranktrace.v1.*.batch.*'] }));
+  await aggregator.close();
+  const program = `
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import ranktrace
+with ranktrace.profile() as prof:
+    for step in range(30):
+        time.sleep(0.02)
+        prof.step()
+`;
+  const { status, stdout, stderr } = spawnSync(process.env.PYTHON_BIN ?? 'python3', ['-c', program, join(repository, 'clients/python')], {
+    encoding: 'utf8',
+    env: {
+      ...process.env,
+      ...server.environment('run.other'),
+      ...{ RANK: '0', WORLD_SIZE: '1', RANKTRACE_SPOOL_DIRECTORY: join(directory, 'python'), RANKTRACE_EXIT_DEADLINE_MS: '60000' },
+    },
+  });
+  expect([status, stdout, stderr]).toEqual([0, '', '']);
+  // A life whose batches are all acknowledged leaves nothing.
+  expect(readdirSync(join(directory, 'python'), { recursive: true }).filter((path) => /\.seg$/.test(String(path)))).toEqual([]);
 });
 
 test('a wrong password, no password and an unknown authority are one clear line', async () => {

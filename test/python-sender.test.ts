@@ -143,6 +143,23 @@ print(prof._dropped_events)
   expect(new Set(lanes).size).toBe(60);
 });
 
+test.each(['ws', 'nats'])('what a program recorded that ends while its server at %s answers nothing is in the spool', async (scheme) => {
+  const { folder } = recorded(`
+import socket
+silent = socket.socket()
+silent.bind(("127.0.0.1", 0))
+silent.listen(8)
+url = f"${scheme}://127.0.0.1:{silent.getsockname()[1]}"
+prof = r.profile(run="silent", url=url, spool_directory=sys.argv[2], exit_deadline_ms=100).start()
+for number in range(5):
+    time.sleep(0.01)
+    prof.step()
+prof.stop()
+`);
+  const { events } = await readRun(folder, 'silent');
+  expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(5);
+});
+
 test('a text that is too long is counted as cut', async () => {
   const { folder } = recorded(`
 prof = r.profile(run="cut", directory=sys.argv[2], sample_interval_ms=0).start()

@@ -555,7 +555,7 @@ class Profile:
         whole._facts.extend(self._facts)
 
     def stop(self):
-        """Ends the recording and waits for the last batches, at most `exit_deadline_ms`."""
+        """Ends the recording and waits for the last batches, at most `exit_deadline_ms`, and 5 s more where it is connecting to an address that is silent."""
         global _running
         self._into = self
         if _running is self:
@@ -2021,6 +2021,7 @@ class _Wire:
         self._wake = wake
         self._socket = None
         self._buffer = b""
+        self.ends_ns = None  # the program's end: beyond it no answer to a connection is waited for
 
     def _connect(self, parts, port, is_secure, options):
         try:
@@ -2045,12 +2046,12 @@ class _Wire:
         except OSError as error:
             raise _Down("connection lost") from error
 
-    def _read(self, timeout):
-        """Adds what arrives within `timeout` s to the buffer; returns whether anything did."""
+    def _read(self, timeout, wake=None):
+        """Adds what arrives within `timeout` s, or until `wake` can be read, to the buffer; returns whether anything did."""
         try:
             waits = not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending())
             if waits:
-                if self._socket.fileno() not in _readable(timeout, self._socket.fileno(), self._wake):
+                if self._socket.fileno() not in _readable(timeout, self._socket.fileno(), *(() if wake is None else (wake,))):
                     return False
             data = self._socket.recv(65536)
         except socket.timeout:
@@ -2064,9 +2065,12 @@ class _Wire:
 
     def _read_until(self, isDone, deadline):
         while not isDone():
-            if _now() > deadline:
+            if self._is_late_for(deadline):
                 raise _Down("no answer in time")
-            self._read((deadline - _now()) / 1e9)
+            self._read(min(0.2, (deadline - _now()) / 1e9))
+
+    def _is_late_for(self, deadline):
+        return _now() > deadline or (self.ends_ns is not None and _now() > self.ends_ns)
 
     def close(self):
         if self._socket is not None:
@@ -2157,7 +2161,7 @@ class _WebSocket(_Wire):
     def poll(self, timeout):
         """Messages that arrive within `timeout` s, each with the time of its arrival."""
         messages = []
-        if self._has_frame() or self._read(timeout):
+        if self._has_frame() or self._read(timeout, self._wake):
             at = self._heard = _now()
             while self._has_frame():
                 text = self._take()
@@ -2252,6 +2256,7 @@ class _Nats(_Wire):
         self._sent = {}  # by reply subject: the batch
         self._replies = 0
         self._pings = {}
+        self._asked = ""  # the subject of a request that waits for its answer
 
     def connect(self):
         options = self._options
@@ -2299,15 +2304,16 @@ class _Nats(_Wire):
 
     def poll(self, timeout):
         messages = []
-        if b"\r\n" in self._buffer or self._read(timeout):
-            at = _now()
-            while True:
-                found = self._next()
-                if found is None:
-                    break
-                message = self._understand(*found)
-                if message is not None:
-                    messages.append((at, message))
+        # A message may come in parts, over TLS its head alone: what is in the buffer is no reason not to read on.
+        found = self._next()
+        if found is None and self._read(timeout, self._wake):
+            found = self._next()
+        at = _now()
+        while found is not None:
+            message = self._understand(*found)
+            if message is not None:
+                messages.append((at, message))
+            found = self._next()
         return messages
 
     def _greeting(self):
@@ -2367,6 +2373,9 @@ class _Nats(_Wire):
             elif kind == b"-ERR":
                 text = _nats_error(line)
                 if b"permissions violation" in line.lower():
+                    if self._asked and f'"{self._asked}"'.encode() in line:
+                        self._asked = ""
+                        return None
                     _notice_once(f"NATS: {line[5:].decode(errors='replace').strip()}: allow it for these credentials")
                 else:
                     raise _Down(text)
@@ -2434,10 +2443,13 @@ class _Nats(_Wire):
         self._replies += 1
         reply = f"{self._options.inbox}.{self._replies}"
         self._publish(subject, data, reply)
-        while _now() < deadline:
+        # A server that does not permit the request says so, and sends no answer.
+        self._asked = subject
+        while self._asked and not self._is_late_for(deadline):
             found = self._next()
             if found is None:
-                self._read(min(0.2, (deadline - _now()) / 1e9))
+                if self._asked:
+                    self._read(min(0.2, (deadline - _now()) / 1e9))
                 continue
             if found[0] == reply:
                 if found[1] == "503":
@@ -2660,9 +2672,10 @@ class _Sender(threading.Thread):
 
     def stop(self, seconds):
         """Ends the thread once everything is acknowledged, or the time is up."""
-        self._deadline_ns = _now() + int(seconds * 1e9)
+        self._deadline_ns = self._wire.ends_ns = _now() + int(seconds * 1e9)
         self._wake_up()
-        self.join(seconds + 1)
+        # An attempt to connect that nothing answers ends before the spool gets what is left.
+        self.join(seconds + 1 + _CONNECT_S)
 
     def run(self):
         failures = 0

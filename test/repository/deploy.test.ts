@@ -144,6 +144,17 @@ describe('deploy/make-access.sh', () => {
     expect(said.trim().split('\n').sort()).toEqual(['access/ca.pem', 'access/server.pem']);
   });
 
+  test('has a certificate for every name that it is given, or says that the one that is there has not', () => {
+    const { code, said } = run('./make-access.sh', ['broker.example,other.example', 'night-42']);
+    expect([code, said.trim().split('\n')]).toEqual([2, [expect.stringMatching(/certificate in .* is not for "other\.example": remove/)]]);
+    // One of its names is enough, as when a run is added.
+    expect(run('./make-access.sh', ['nats', 'night-42']).code).toBe(0);
+    const environment = { ...process.env, RANKTRACE_ACCESS: join(directory, 'addresses') };
+    const make = (names: string) => spawnSync(join(made, 'make-access.sh'), [names], { env: environment, encoding: 'utf8' });
+    expect(make('10.0.0.7,fd00::7').status).toBe(0);
+    expect([make('fd00::7').status, make('10.0.0.8').status]).toEqual([0, 2]);
+  });
+
   test.for([
     [['broker example', 'a'], /BROKER must be host names or addresses with commas between, got "broker example"/],
     [['broker', 'a.b'], /RUN must be 1 to 64 letters, digits, "_" or "-" and not begin with "-", got "a\.b"/],
@@ -306,6 +317,9 @@ describe('deploy/systemd', () => {
           .filter((file) => !exists(file)),
       ).toEqual([]);
     }
+    // The package that `npm run release` makes here: it is on no registry.
+    const { version } = JSON.parse(read('packages/cli/package.json')) as { version: string };
+    for (const [, installed] of text.matchAll(/npm install --prefix \S+ (\S+)/g)) expect(installed).toBe(`./dist/ranktrace-${version}.tgz`);
     const named = [value('EnvironmentFile'), ...(value('ExecStart').match(/\S+\.(conf|yml)\b/g) ?? [])].filter((name) => name !== '');
     for (const name of named) {
       const file = name.replace(`${home}/`, '');

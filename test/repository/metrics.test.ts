@@ -47,7 +47,7 @@ interface Panel {
 
 interface Dashboard {
   readonly panels: readonly Panel[];
-  readonly templating: { readonly list: readonly { readonly name: string }[] };
+  readonly templating: { readonly list: readonly { readonly name: string; readonly sort?: number }[] };
   readonly annotations: { readonly list: readonly { readonly expr: string }[] };
   readonly links: readonly { readonly url: string }[];
 }
@@ -178,6 +178,11 @@ describe('deploy/grafana-dashboard.json', () => {
     const path = join(directory, 'panels.yml');
     writeFileSync(path, `groups:\n  - name: panels\n    rules:\n${rules.join('\n')}\n`);
     expect(promtool('check', 'rules', path)).toContain(`SUCCESS: ${rules.length} rules found`);
+  });
+
+  test('lists ranks by their numbers, from 0 on', () => {
+    // Grafana's VariableSort: 3 is numericalAsc, 4 numericalDesc.
+    expect(dashboard.templating.list.find(({ name }) => name === 'rank')?.sort).toBe(3);
   });
 
   test('filters each metric by service, run and rank, as far as it has them', () => {

@@ -243,6 +243,27 @@ test('publishes text for whoever listens, and says when the server is out of rea
   await listener.close();
 });
 
+test('text on a subject that the user may not publish on is not sent, and the server is there', async () => {
+  const permissions = '{ publish: { deny: "ops.>" } }';
+  await using server = await startNatsServer({
+    config: `authorization { users: [{ user: a, password: b, permissions: ${permissions} }] }`,
+  });
+  const notices: string[] = [];
+  const ingest = await JetStreamIngest.start({
+    nats: { servers: [server.url], user: 'a', pass: 'b' },
+    storeId: 'test',
+    ingest: () => ({ result: 'unavailable', batch: '', reason: 'nothing comes here' }),
+    runs: () => [],
+    onNotice: (notice) => notices.push(notice),
+  });
+  for (let again = 0; again < 3; again++) {
+    await expect(ingest.publish('ops.alerts.demo', 'one')).rejects.toThrow('may not publish on "ops.alerts.demo"');
+    await ingest.publish('ranktrace.v1.demo.alert', 'two');
+  }
+  expect(notices[0]).toMatch(/PERMISSIONS_VIOLATION.*ops\.alerts\.demo/);
+  await ingest.close();
+});
+
 test.each([
   ['with more behind them', 5],
   ['and nothing comes after them', 0],

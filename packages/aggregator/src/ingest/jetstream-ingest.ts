@@ -104,6 +104,7 @@ export class JetStreamIngest {
   #redelivered = 0;
   /** The connection broke: the consumer must be recreated. */
   #broken = false;
+  readonly #refusedSubjects = new Set<string>();
   #isEnding = false;
   /** The consumer's delivery number of the last message taken; it counts from 1. */
   #delivered = 0;
@@ -178,6 +179,8 @@ export class JetStreamIngest {
       throw new Error(`NATS at ${this.#servers} did not answer within ${limits.natsConnectTimeoutMs / 1000} s`);
     });
     await Promise.race([connection.flush(), late]);
+    await wait(0); // A refusal comes before the answer to the flush, and to #watch a moment later.
+    if (this.#refusedSubjects.delete(subject)) throw new Error(`the user of NATS at ${this.#servers} may not publish on "${subject}"`);
   }
 
   /** Takes no more batches; what comes already is stored. Control messages and alerts still go out. */
@@ -360,8 +363,11 @@ export class JetStreamIngest {
         this.#broken = true;
         this.#messages?.stop(); // a fetch that waits for a server that forgot it
       } else if (status.type === Events.Reconnect) this.#options.onNotice(`NATS at ${this.#servers} is back`);
-      else if (status.type === Events.Error) this.#options.onNotice(`NATS at ${this.#servers}: ${String(status.data)}`);
-      else if (status.type === DebugEvents.StaleConnection) this.#messages?.stop();
+      else if (status.type === Events.Error) {
+        const { operation = '', subject = '' } = status.permissionContext ?? {};
+        if (operation === 'publish') this.#refusedSubjects.add(subject);
+        this.#options.onNotice(`NATS at ${this.#servers}: ${String(status.data)} ${operation} ${subject}`.trimEnd());
+      } else if (status.type === DebugEvents.StaleConnection) this.#messages?.stop();
     }
   }
 

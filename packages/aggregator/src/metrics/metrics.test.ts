@@ -96,6 +96,14 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_quarantined_batches_total')).toBe(5);
   });
 
+  test('count batches of every result from the start: rules see the first one that is refused', async () => {
+    const text = await metricsAt(() => second).text();
+    const counts = ['stored', 'duplicate', 'refused', 'unavailable'].map((result) =>
+      seriesOf(text, `ranktrace_batches_total{result="${result}"}`),
+    );
+    expect(counts).toEqual([0, 0, 0, 0]);
+  });
+
   test('report losses, ranks and the last step as the status has them, however often they are asked', async () => {
     const metrics = metricsAt(() => second);
     metrics.stored(batchOf({}, []), 10);

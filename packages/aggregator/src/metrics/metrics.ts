@@ -119,6 +119,7 @@ export class Metrics {
     // A counter that exists from the start shows its first increment, too.
     for (const what of ['detail', 'steps', 'trace', 'capture'] as const satisfies readonly PrunedFile['what'][])
       this.#pruned.inc({ what }, 0);
+    for (const result of ['stored', 'duplicate', 'refused', 'unavailable'] as const) this.#batches.inc({ result }, 0);
     this.#clock = options.clock ?? { host: hostId(), monotonicNs: () => process.hrtime.bigint() };
   }
 
