@@ -9,6 +9,7 @@
 #   access/token              to people who read and capture     access/server-key.pem  /
 #   access/read-token         to Prometheus: reads alone
 #   access/run.RUN.env        to the ranks of that run           access/reader.env      to subscribers of alerts
+#   access/grafana.env        to Grafana's container: the first password of its user admin
 #
 # Existing files are kept, so that a run can be added later (then: nats-server --signal reload); the names must be some of the certificate's. To take
 # a run's access away, remove its files in access/ and access/users/, run this again and reload. RANKTRACE_ACCESS names another directory than
@@ -62,6 +63,7 @@ fi
 # Certificates are no secrets, and containers read them as users of their own.
 chmod 644 ca.pem server.pem
 for token in token read-token; do [ -e $token ] || openssl rand -hex 24 > $token; done
+[ -e grafana.env ] || echo "GF_SECURITY_ADMIN_PASSWORD=$(openssl rand -hex 24)" > grafana.env
 
 # add_user NAME PUBLISH SUBSCRIBE [LINE…]: its entry in users/NAME, and NAME.env with the environment of its process.
 add_user() {

@@ -177,6 +177,11 @@ describe('deploy/compose.yml', () => {
     expect(named.filter((path) => !existsSync(join(made, path)))).toEqual([]);
   });
 
+  test('lets nobody choose the password of Grafana who comes first', () => {
+    const file = compose.services.grafana?.env_file ?? '';
+    expect(readFileSync(join(made, file), 'utf8')).toMatch(/^GF_SECURITY_ADMIN_PASSWORD=[0-9a-f]{48}\n$/);
+  });
+
   test('declares its volumes, and reaches services by their names and ports', () => {
     const volumes = services.flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(':')[0] as string));
     expect(volumes.filter((name) => !name.startsWith('./')).sort()).toEqual(Object.keys(compose.volumes).sort());
