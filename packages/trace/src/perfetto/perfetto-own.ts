@@ -6,6 +6,7 @@ import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ownKeys } from '../model/event-arguments.ts';
 import type {
   Alignment,
+  ClockConflictAt,
   EventCounts,
   ProcessPlace,
   ProcessTotals,
@@ -54,6 +55,32 @@ export function processOfFacts(index: number, facts: Arguments, totals: Argument
     alignment: alignmentOf(facts, totals),
     metadata,
   };
+}
+
+/** Conflicts between clocks among the facts: JSON texts of time, slack, `isAtStep` and hosts. A merge writes the largest. */
+export const conflictPrefix = 'clockConflict';
+export const conflictsMax = 256;
+
+/** The run's conflicts, in order of time. */
+export function conflictsOfFacts(facts: Arguments): ClockConflictAt[] {
+  const conflicts: ClockConflictAt[] = [];
+  for (let at = 0; at < conflictsMax; at++) {
+    const conflict = conflictOf(textOf(facts, `${conflictPrefix}.${at}`));
+    if (conflict === undefined) break;
+    conflicts.push(conflict);
+  }
+  return conflicts.sort((a, b) => a.time - b.time);
+}
+
+function conflictOf(text: string): ClockConflictAt | undefined {
+  try {
+    const [time, slack, isAtStep, ...hosts] = JSON.parse(text) as unknown[];
+    const isWhole =
+      Number.isFinite(time) && Number.isFinite(slack) && typeof isAtStep === 'boolean' && hosts.every((host) => typeof host === 'string');
+    return isWhole ? { time: time as number, slack: slack as number, isAtStep, hosts: hosts as string[] } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const methods: readonly Alignment['method'][] = ['exact', 'sampled', 'messages', 'shared', 'unaligned'];

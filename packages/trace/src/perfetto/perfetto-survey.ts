@@ -10,7 +10,7 @@ import { isOfSequence, snapshotTimes } from './perfetto-clocks.ts';
 import { clockId } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { perfettoOrigin } from './perfetto-origin.ts';
-import { factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
+import { conflictsOfFacts, factsCategory, laneKindOf, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
@@ -159,10 +159,12 @@ class Survey {
       const process = processes.get(this.#tracks.pidOf(track));
       return process === undefined ? undefined : totalsOfFacts(process, reported);
     });
+    const clockConflicts = facts === undefined ? [] : conflictsOfFacts(facts);
     const header = {
       run: String(facts?.get('run') ?? ''),
       worldSize: typeof worldSize === 'number' ? worldSize : processes.size,
       processes: [...processes.values()],
+      ...(clockConflicts.length > 0 && { clockConflicts }),
     };
     const origin = facts?.get('origin');
     return this.#surveyed(BigInt(Number.isSafeInteger(origin) ? (origin as number) : perfettoOrigin), header, processes, {

@@ -252,6 +252,25 @@ describe('a trace of ours', () => {
     }
   });
 
+  it('has the conflicts between its clocks: the largest, in order of time', () => {
+    const of = (at: number) => ({
+      time: 1e9 * at,
+      slack: at === 7 ? 1.5 : 1000 + at,
+      isAtStep: at % 2 === 0,
+      hosts: [`host "${at}"`, 'b'],
+    });
+    const conflicts = Array.from({ length: 257 }, (_, at) => of(at));
+    const process: TraceProcess = {
+      ...{ index: 1, rank: 0, incarnation: '1', host: 'b', hostName: 'b', pid: 7, metadata: new Map() },
+      alignment: { method: 'exact', bound: nanos(0) },
+    };
+    const bytes = written((sink) => {
+      sink.begin({ run: 'r', worldSize: 1, unixEpoch: undefined, processes: [process], clockConflicts: conflicts });
+      sink.end([]);
+    });
+    expect(readPerfetto(() => bytes).header.clockConflicts).toEqual(conflicts.filter(({ slack }) => slack !== 1.5));
+  });
+
   it('tells as much of its clocks at each time as the merge that wrote it', () => {
     // Half a second around its step, a clock is known to 20 ms; at other times to less than 1 ms.
     const { sources } = simulatedCluster({

@@ -32,6 +32,7 @@ import { boundsText } from './bounds-text.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
 import { originOf, perfettoOrigin } from './perfetto-origin.ts';
+import { conflictPrefix, conflictsMax } from './perfetto-own.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 /** Sequence of packets that belong to no lane; lane N has N + 1. */
@@ -311,6 +312,7 @@ class PerfettoWriter implements TraceSink {
         alignment: process.alignment.method,
         boundNs: process.alignment.bound,
         ...clockFacts(process.alignment),
+        ...(process === processes[0] && conflictFacts(this.#header.clockConflicts)),
         ...prefixed('metadata', Object.fromEntries(process.metadata)),
       });
     }
@@ -443,6 +445,13 @@ function clockFacts({ clockSteps = [], clockJumps = [], driftPpm, shifted = [] }
     ...(driftPpm === undefined ? {} : { driftPpm }),
     ...(shifted.length === 0 ? {} : { shiftedNs: stretches.join(' '), shiftedStretches: shifted.length }),
   };
+}
+
+/** The largest conflicts between clocks: they are the run's, and stand with its first process. */
+function conflictFacts(conflicts: TraceHeader['clockConflicts'] = []): Facts {
+  const largest = conflicts.toSorted((a, b) => b.slack - a.slack).slice(0, conflictsMax);
+  const texts = largest.map(({ time, slack, isAtStep, hosts }, at) => [String(at), JSON.stringify([time, slack, isAtStep, ...hosts])]);
+  return prefixed(conflictPrefix, Object.fromEntries(texts));
 }
 
 function writeNumber(out: ProtobufBuffer, value: number): void {
