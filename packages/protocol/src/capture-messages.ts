@@ -43,7 +43,7 @@ export const captureResultSchema = z.strictObject({
   late: ranks,
   /** Ranks that ended or are silent. */
   dead: ranks,
-  /** A line for a person about each late or dead rank. */
+  /** A line for a person about each late or dead rank, and each that lost something in that time. */
   notes: z.array(z.string()),
 });
 

@@ -32,7 +32,7 @@ export {
 } from './batch-stream.ts';
 export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';
 export { type CollectiveKind, collectiveKind, isBarrierLike, isLaunch, isSameOperation, pairOf } from './collective-kind.ts';
-export { countSum, mostDropped, noneDropped, sumDropped } from './dropped.ts';
+export { countSum, lessDropped, mostDropped, noneDropped, sumDropped } from './dropped.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
   type Columns,

@@ -20,6 +20,8 @@ class Rank {
   readonly #pipeline: Pipeline;
   readonly #rank: number;
   #sequence = 0;
+  /** Events that it has lost so far. */
+  lost = 0;
 
   constructor(pipeline: Pipeline, rank: number) {
     this.#pipeline = pipeline;
@@ -38,7 +40,14 @@ class Rank {
     tables.steps.append({ start: sequence * 1e6, length: 1e6, track: 0, step: sequence, overhead: 0 });
     if (answer !== undefined) tables.metadata.append({ key: 1, value: 2 });
     const strings = ['', ...(answer === undefined ? [] : [capturedKey, JSON.stringify(answer)])];
-    const header = makeHeader({ rank: this.#rank, worldSize: 2, sequence, watermark: rankTime((sequence + 1) * 1e6), last });
+    const header = makeHeader({
+      rank: this.#rank,
+      worldSize: 2,
+      sequence,
+      watermark: rankTime((sequence + 1) * 1e6),
+      last,
+      dropped: { events: this.lost, arguments: 0, names: 0, batches: 0 },
+    });
     const { result } = this.#pipeline.ingest(encodeBatch({ header, strings, tables }, (body) => body));
     expect(result).toBe('stored');
   }
@@ -91,6 +100,23 @@ test('a rank is not whole by its answer alone: its steps must be in the trace', 
       const result = await captures.capture('demo', { fromStep: 20, steps: 3 });
       expect(result).toMatchObject({ ranks: [0], late: [1], dead: [] });
       expect(result.notes).toEqual(['rank 1 says that it has the steps, and 3 of them are not in the trace']);
+    },
+  ));
+
+test('what ranks lost in the time of the steps is in the notes, and what they lost before is not', () =>
+  withRanks(
+    (message, [one, other]) => {
+      if (message.type === 'record') {
+        while (other.next <= 20) other.step();
+        other.lost += 3;
+      }
+      for (const rank of [one, other]) answering(message, rank);
+    },
+    async (captures, [one, other]) => {
+      [one.lost, other.lost] = [50, 60];
+      for (let step = 0; step < 10; step++) for (const rank of [one, other]) rank.step();
+      const result = await captures.capture('demo', { fromStep: 20, steps: 3 });
+      expect(result).toMatchObject({ ranks: [0, 1], notes: ['rank 1 lost 3 events in that time'] });
     },
   ));
 

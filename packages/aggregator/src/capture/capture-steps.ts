@@ -146,7 +146,7 @@ export class StepCaptures {
     const durationMs = seconds === undefined ? this.#windowMs(run, steps ?? 1) : Math.max(1, Math.round(1000 * seconds));
     const { answers, unixMs } = await this.#recordWindow(run, durationMs, signal);
     const owns = new Map(this.#parts.live.progress(run).map(({ rank, sender }) => [rank, sender]));
-    const { path } = await this.#write(
+    const { path, written } = await this.#write(
       run,
       `window-${new Date(unixMs).toISOString().replaceAll(/[-:]/g, '').replace(/\..*/, 'Z')}`,
       (source, onUnreadable) => windowIn(source, answers.get(source.rank), owns.get(source.rank), onUnreadable),
@@ -156,7 +156,7 @@ export class StepCaptures {
     const range = { unixMs, seconds: durationMs / 1000, overlap: overlapOf(answers.values()) };
     const isForward = last === true || pull !== undefined;
     const notes = isForward ? ['PyTorch ranks record forward only: the window lies after the request'] : [];
-    return this.#resultOf(run, path, { window: range }, this.#windowOutcomes(run, answers), notes);
+    return this.#resultOf(run, path, { window: range }, this.#windowOutcomes(run, answers), [...notes, ...lossNotes(written)]);
   }
 
   #recordWindow(run: string, durationMs: number, signal: AbortSignal): Promise<RecordedWindow> {
@@ -191,14 +191,9 @@ export class StepCaptures {
     });
   }
 
-  #result(run: string, { path, steps }: CapturedTrace, range: StepRange, more: readonly string[]): CaptureResult {
-    return this.#resultOf(
-      run,
-      path,
-      range,
-      this.#outcomes(run, range).map((outcome) => asWritten(outcome, range, steps.get(outcome.rank))),
-      more,
-    );
+  #result(run: string, { path, written }: CapturedTrace, range: StepRange, more: readonly string[]): CaptureResult {
+    const outcomes = this.#outcomes(run, range).map((outcome) => asWritten(outcome, range, written.steps.get(outcome.rank)));
+    return this.#resultOf(run, path, range, outcomes, [...more, ...lossNotes(written)]);
   }
 
   #resultOf(
@@ -350,7 +345,7 @@ export class StepCaptures {
       const sink = teeSink(createTraceWriter('perfetto', file.write), written);
       await driveSteps(mergeSteps(sources, sink), { signal, between: () => file.drained() });
       await file.commit();
-      return { path, steps: written.steps };
+      return { path, written };
     } catch (error) {
       await file.discard();
       throw error;
@@ -408,9 +403,15 @@ export class StepCaptures {
 
 interface CapturedTrace {
   readonly path: string;
-  /** Numbers of the steps in it, by rank. */
-  readonly steps: ReadonlyMap<number, ReadonlySet<number>>;
+  readonly written: StepsWritten;
 }
+
+/** Notes about what ranks lost in the time of the trace. */
+const lossNotes = ({ dropped }: StepsWritten): string[] =>
+  [...dropped].flatMap(([rank, { events, batches }]) => {
+    const lost = [events > 0 ? `${events} events` : '', batches > 0 ? `${batches} batches` : ''].filter((text) => text !== '');
+    return lost.length === 0 ? [] : [`rank ${rank} lost ${lost.join(' and ')} in that time`];
+  });
 
 /** The outcome of a rank by its trace: an answer is no proof that its steps are there. */
 function asWritten(outcome: Outcome, { fromStep, toStep }: StepRange, steps: ReadonlySet<number> = new Set()): Outcome {

@@ -10,7 +10,7 @@ const second = 1e9;
 /** A batch a second, each with the step that ended in it; `heldBack`: batches in between, by sequence, and how far they reach back, s. */
 function source(
   count: number,
-  { last = false, heldBack: given = {} as Readonly<Record<number, number>> } = {},
+  { last = false, heldBack: given = {} as Readonly<Record<number, number>>, lost = (_sequence: number): number => 0 } = {},
 ): StoredSource & { readonly reads: number[] } {
   const heldBack = Object.keys(given).map(Number);
   const reads: number[] = [];
@@ -21,7 +21,8 @@ function source(
     if (isStep) tables.steps.append({ start: step * second, length: second, track: 1, step, overhead: 0 });
     const watermark = rankTime((Math.min(step, count) + 1) * second);
     const since = heldBack.includes(sequence) ? rankTime((given[sequence] as number) * second) : undefined;
-    const header = makeHeader({ sequence, watermark, since, last: last && sequence === total - 1 });
+    const dropped = { events: lost(sequence), arguments: 0, names: 0, batches: 0 };
+    const header = makeHeader({ sequence, watermark, since, dropped, last: last && sequence === total - 1 });
     return encodeBatch({ header, strings: [''], tables }, (body) => body);
   };
   const total = count + heldBack.length;
@@ -50,6 +51,28 @@ test('steps are found where they are, with half a minute of clock around them', 
   expect(steps?.windows).toEqual([{ fromStep: 500, toStep: 503, from: 500 * second, until: 504 * second }]);
   const read = batchesOf(steps);
   expect([read[0], read.at(-1), read.length]).toEqual([470, 534, 65]);
+});
+
+test('losses count that lie in the time of the steps, and no others', () => {
+  // The batch behind step 503 has watermark 505 s, and tells of losses by then.
+  const within = ([...events]: readonly [at: number, events: number][]): number => {
+    const lost = (sequence: number): number => events.reduce((sum, [at, more]) => sum + (sequence >= at ? more : 0), 0);
+    const steps = found(source(1000, { lost }), range(500, 503));
+    const last = batchesOf(steps).at(-1) as number;
+    return lost(last) - (steps?.droppedElsewhere?.events ?? 0);
+  };
+  expect(within([[10, 5]])).toBe(0);
+  expect(within([[501, 5]])).toBe(5);
+  expect(within([[504, 5]])).toBe(5);
+  expect(within([[505, 5]])).toBe(0);
+  expect(
+    within([
+      [0, 7],
+      [502, 3],
+      [520, 100],
+      [900, 1000],
+    ]),
+  ).toBe(3);
 });
 
 test('what comes before the steps is not read, but for a few headers', () => {

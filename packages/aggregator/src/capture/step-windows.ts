@@ -5,7 +5,16 @@
 //
 // Earlier batches cost a few header reads: watermarks never go back, so a binary search finds `first`.
 
-import { type BatchHeader, decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
+import {
+  type BatchHeader,
+  type Dropped,
+  decodeBatchHeader,
+  isBefore,
+  lessDropped,
+  noneDropped,
+  type RankTime,
+  rankTime,
+} from '@ranktrace/protocol';
 import type { StepsSource, StepWindow } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { readableSource, type StoredSource } from '../store/write-trace.ts';
@@ -25,6 +34,7 @@ export function windowOf(stored: StoredSource, from: number, until: number, onUn
     incarnation: source.incarnation,
     count: source.count - first,
     missing: 0,
+    droppedElsewhere: droppedElsewhere(stored, rankTime(from), rankTime(until), [first, source.count - 1]),
     batch: (index, only) => source.batch(first + index, only),
     windows: [{ from: rankTime(from), until: rankTime(until + 1) }],
   };
@@ -70,8 +80,9 @@ export function* stepsOf(
   });
   if (windows.length === 0) return undefined;
   const clockNs = 1e6 * limits.captureClockMs;
+  const from = Math.min(...windows.map((window) => window.from));
   const until = Math.max(...windows.map((window) => window.until));
-  const first = firstAfter(stored, rankTime(Math.min(...windows.map(({ from }) => from)) - clockNs));
+  const first = firstAfter(stored, rankTime(from - clockNs));
   const last = firstAfter(stored, rankTime(until + clockNs));
   const indexes = Array.from({ length: last + 1 - first }, (_, index) => first + index);
   for (const { index, since } of heldBack.reverse()) if (index > last && isBefore(since, rankTime(until))) indexes.push(index);
@@ -80,6 +91,7 @@ export function* stepsOf(
     incarnation: source.incarnation,
     count: indexes.length,
     missing: 0,
+    droppedElsewhere: droppedElsewhere(stored, rankTime(from), rankTime(until), [first, Math.max(...indexes)]),
     batch: (index, only) => source.batch(indexes[index] as number, only),
     windows,
   };
@@ -96,9 +108,19 @@ export function* lastStepOf(stored: StoredSource): Generator<undefined, number> 
   return -1;
 }
 
-/** Index of the first batch whose watermark is after `time`, or of the last one. */
-function firstAfter(stored: StoredSource, time: RankTime): number {
-  let [low, high] = [0, stored.count - 1];
+/**
+ * What the last of the batches from `first` to `last` reports as lost and was not lost between two times. Batches have no times of losses: those since the
+ * batch before the last one in front count, for a ring that is full is read a moment later.
+ */
+function droppedElsewhere(stored: StoredSource, from: RankTime, until: RankTime, [first, last]: readonly [number, number]): Dropped {
+  const lostBy = (index: number): Dropped => headerAt(stored, index)?.dropped ?? noneDropped;
+  const [before, after] = [firstAfter(stored, from, first, last) - 2, firstAfter(stored, until, first, last)];
+  return lessDropped(lostBy(last), lessDropped(lostBy(after), lostBy(before)));
+}
+
+/** Index of the first batch whose watermark is after `time`, or of the last one; among those from `first` to `last`. */
+function firstAfter(stored: StoredSource, time: RankTime, first = 0, last = stored.count - 1): number {
+  let [low, high] = [first, last];
   while (low < high) {
     const middle = (low + high) >>> 1;
     const header = headerAt(stored, middle);

@@ -1,10 +1,13 @@
-// The steps that are in a capture's trace, by rank: ranks say what they recorded, and this is what became of it.
+// The steps that are in a capture's trace, by rank, and what was lost in their time: ranks say what they recorded, and this is what became of it.
 
-import type { TraceEvent, TraceSink } from '@ranktrace/trace';
+import { type Dropped, noneDropped, sumDropped } from '@ranktrace/protocol';
+import type { ProcessTotals, TraceEvent, TraceSink } from '@ranktrace/trace';
 
 export class StepsWritten implements TraceSink {
   /** Numbers of steps, by rank. */
   readonly steps = new Map<number, Set<number>>();
+  /** By rank; all that were recorded. */
+  readonly dropped = new Map<number, Dropped>();
 
   begin(): void {}
 
@@ -18,5 +21,8 @@ export class StepsWritten implements TraceSink {
     else known.add(step);
   }
 
-  end(): void {}
+  end(totals: readonly ProcessTotals[]): void {
+    for (const { process, dropped } of totals)
+      this.dropped.set(process.rank, sumDropped(this.dropped.get(process.rank) ?? noneDropped, dropped));
+  }
 }

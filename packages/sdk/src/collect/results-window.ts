@@ -6,7 +6,7 @@
 //
 // Rings count their losses without times, so a loss belongs to the drain that saw it.
 
-import { type Dropped, noneDropped, sumDropped } from '@ranktrace/protocol';
+import { type Dropped, lessDropped, noneDropped } from '@ranktrace/protocol';
 
 export class ResultsWindow {
   /** RankTime, ns. Empty before the first active steps. */
@@ -40,7 +40,6 @@ export class ResultsWindow {
 
   /** Losses in it; `now`: all losses so far. */
   lost(now: Dropped): Dropped {
-    const { events, arguments: parts, names, batches } = this.#before;
-    return sumDropped(this.#atEnd ?? now, { events: -events, arguments: -parts, names: -names, batches: -batches });
+    return lessDropped(this.#atEnd ?? now, this.#before);
   }
 }

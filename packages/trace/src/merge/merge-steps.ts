@@ -7,7 +7,7 @@
 // belongs to the step whose call launched it, and may run long after; where no call is known, it is an event like others. But a rank that tells the steps of
 // which it sent all work sends their calls, too: what has none there was launched before.
 
-import { deviceStepsKey, isBefore, type RankTime, type TraceTime } from '@ranktrace/protocol';
+import { type Dropped, deviceStepsKey, isBefore, lessDropped, type RankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { argumentOf } from '../model/event-arguments.ts';
@@ -28,6 +28,8 @@ export interface StepWindow {
 /** The input of one rank, and its wanted steps. */
 export interface StepsSource extends BatchSource {
   readonly windows: readonly StepWindow[];
+  /** Losses that its batches report and that lie outside of its windows; absent: none. */
+  readonly droppedElsewhere?: Dropped;
   /** It ended without a goodbye, as far as is known; absent: it goes on after its steps, or said goodbye later. */
   readonly isLost?: boolean;
 }
@@ -105,9 +107,14 @@ class StepsSink implements TraceSink {
     return this.#launches.has(process) && process.metadata.has(deviceStepsKey) ? null : undefined;
   }
 
+  #ofWindows(total: ProcessTotals): ProcessTotals {
+    const { rank, incarnation } = total.process;
+    const source = this.#sources.find((one) => one.rank === rank && one.incarnation === incarnation);
+    const dropped = source?.droppedElsewhere === undefined ? total.dropped : lessDropped(total.dropped, source.droppedElsewhere);
+    return { ...total, dropped, ...(total.ended || source?.isLost === true ? {} : { goesOn: true }) };
+  }
+
   end(totals: readonly ProcessTotals[]): void {
-    this.#sink.end(
-      totals.map((one) => (one.ended || this.#sources[one.process.index - 1]?.isLost === true ? one : { ...one, goesOn: true })),
-    );
+    this.#sink.end(totals.map((one) => this.#ofWindows(one)));
   }
 }
