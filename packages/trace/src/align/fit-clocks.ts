@@ -29,6 +29,7 @@ import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-p
 import { FirstsOfSteps, MetHosts } from './met-hosts.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { axis } from './solve-constraints.ts';
+import type { SharedPing } from './step-places.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
 
@@ -283,20 +284,16 @@ function placeSteps(hosts: readonly Host[], placed: (PlacedHost | undefined)[], 
     const others = hosts.flatMap((_, other) => (other !== index && known[other] !== undefined ? [other] : []));
     const together = others
       .slice(0, comparedMax)
-      .flatMap((other) => provenPings(host, hosts[other] as Host, (known[other] as PlacedHost).model));
+      .flatMap((other) => boundedPings(host, hosts[other] as Host, (known[other] as PlacedHost).model));
     if (together.length === 0) continue;
     const pings = hostPings(host.ranks, host.epoch, reference, origin);
     placed[index] = placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0, together });
   }
 }
 
-/** `messagePings` as far as the other clock is known. */
-function provenPings(host: Host, other: Host, model: ClockModel): HostPing[] {
-  return messagePings(host, other, model).map((ping) => {
-    const bound = boundOf(model, traceTime(referenceTime(ping)));
-    return { ...ping, upper: ping.upper + bound, lower: ping.lower - bound };
-  });
-}
+/** `messagePings`, and how far the other clock is known. */
+const boundedPings = (host: Host, other: Host, model: ClockModel): SharedPing[] =>
+  messagePings(host, other, model).map((ping) => ({ ...ping, bound: boundOf(model, traceTime(referenceTime(ping))) }));
 
 interface Placing extends OffsetHints {
   readonly method: Alignment['method'];

@@ -20,7 +20,7 @@ import { type HostPing, inOrder } from './host-pings.ts';
 import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, scatterOf, smoothOffsets } from './offset-filter.ts';
 import { OffsetSpread, type WindowOffset, windowOffsets } from './offset-windows.ts';
-import { type BesideStep, placeStep } from './step-places.ts';
+import { type BesideStep, placeStep, type SharedPing } from './step-places.ts';
 
 /** Windows of the filter, and the best pings of each that are averaged. */
 const filterWindowNs = 2 * nanosPerSecond;
@@ -162,7 +162,7 @@ export interface OffsetHints {
   /** Offsets that pings show better than by the middle of their limits, in order of time: where there are any, the model is made of them. */
   readonly known?: (pings: readonly HostPing[]) => readonly WindowOffset[];
   /** Collectives and calls with other hosts while the clock stepped, as pings: they locate the step between two pings. */
-  readonly together?: readonly HostPing[];
+  readonly together?: readonly SharedPing[];
   /** The clock is one that others read too, and is not known to have stepped. */
   readonly isSteady?: boolean;
 }
