@@ -41,8 +41,8 @@ function start(body: string, environment: Record<string, string> = {}): ChildPro
     import { profile, recordFunction } from '${sdk}';
     const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
     const say = (line) => writeSync(1, line + '\\n');
-    const thread = (code) => new Worker(new URL('data:text/javascript,' + encodeURIComponent(
-      "import { recordFunction } from '${sdk}'; import { setTimeout as sleep } from 'node:timers/promises'; import { parentPort } from 'node:worker_threads';" + code)));
+    const thread = (code, workerData) => new Worker(new URL('data:text/javascript,' + encodeURIComponent(
+      "import { recordFunction } from '${sdk}'; import { setTimeout as sleep } from 'node:timers/promises'; import { parentPort, workerData } from 'node:worker_threads';" + code)), { workerData });
   `;
   writeFileSync(file, preamble + body);
   return spawn(process.execPath, [file], {
@@ -556,6 +556,21 @@ test.each([
   expect(stdout).toBe('its result\n');
   expect(stderr).toMatch(reason);
   expect(names(readBatches()).filter((name) => name === 'short')).toHaveLength(recorded);
+});
+
+test('a thread that came and went while the main thread was busy is recorded, however early', async () => {
+  const { code, stderr } = await run(`
+    for (let round = 0; round < 4; round++) {
+      const prof = profile().start();
+      const done = new Int32Array(new SharedArrayBuffer(4));
+      const worker = thread("recordFunction('short', () => 1); Atomics.store(workerData, 0, 1); Atomics.notify(workerData, 0);", done);
+      Atomics.wait(done, 0, 0, 60_000);
+      await prof.stop();
+      await worker.terminate();
+    }
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(names(readBatches()).filter((name) => name === 'short')).toHaveLength(4);
 });
 
 test('threads that are terminated are forgotten', async () => {

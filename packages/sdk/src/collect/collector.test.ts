@@ -51,6 +51,13 @@ class Rig {
   }
 
   thread(thread: number, cells = 64): { recorder: Recorder; about: AttachedThread } {
+    const made = this.unheard(thread, cells);
+    this.collector.attach(made.about);
+    return made;
+  }
+
+  /** A thread whose announcement is on its way. */
+  unheard(thread: number, cells = 64): { recorder: Recorder; about: AttachedThread } {
     const ring = createRing(cells * cellBytes);
     const recorder = new Recorder({
       ring: new RingWriter(ring),
@@ -59,7 +66,6 @@ class Rig {
       idBase: 0,
     });
     const about = { type: 'attach', session: 'a-1', thread, name: `t${thread}`, tid: 1000 + thread, ring, origin: 0 } as const;
-    this.collector.attach(about);
     return { recorder, about };
   }
 
@@ -103,6 +109,24 @@ test('a thread that is announced again after it ended does not count its losses 
   rig.tick(1000);
   const shown = rig.batches.reduce((sum, { tables }) => sum + tables.instants.length, 0);
   expect(rig.last.header.dropped.events).toBe(100 - shown);
+});
+
+test('a thread that began while detail was sent is sent, though it is heard of after that; one that began later is held', () => {
+  const rig = new Rig();
+  const main = rig.thread(0).recorder;
+  const [early, late] = [rig.unheard(1), rig.unheard(2)];
+  early.recorder.instant('early');
+  rig.tick(20);
+  main.mark({ sends: false, begins: false });
+  rig.tick(20);
+  late.recorder.instant('late');
+  for (const { about } of [early, late]) rig.collector.attach(about);
+  rig.tick(300);
+  rig.collector.flush(true);
+  const shown = rig.batches.flatMap(({ strings, tables: { instants } }) =>
+    Array.from(instants.columns.name.subarray(0, instants.length), (name) => strings[name]),
+  );
+  expect(shown).toEqual(['early']);
 });
 
 test('a thread that was terminated is read to its end and forgotten', () => {

@@ -36,7 +36,7 @@ import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts, Serials } f
 import { ClockRows } from './clock-rows.ts';
 import { type DeviceProgress, DeviceStretches } from './device-steps.ts';
 import { FlightRecorder, type HeldResults } from './flight-recorder.ts';
-import { RecordedThreads, ringBatches } from './recorded-threads.ts';
+import { type RecordedThread, RecordedThreads, ringBatches } from './recorded-threads.ts';
 import { ResultsWindow } from './results-window.ts';
 import type { Builders, ReadAction, RingDrain } from './ring-drain.ts';
 import { ReportedPlace } from './running-place.ts';
@@ -118,7 +118,10 @@ export class Collector {
 
   /** Begins to drain a thread; repeated announcements have no effect. */
   attach(about: AttachedThread): void {
-    if (about.session === this.#parts.session.id) this.#threads.attach(about);
+    const thread = about.session === this.#parts.session.id ? this.#threads.attach(about) : undefined;
+    if (thread === undefined || this.#builders.detail === this.#summary || !this.#sent.has(thread.drain.nextTime)) return;
+    // It began while detail was sent, and is heard of after that was over: what it has recorded by now is sent, too.
+    this.#drainInto({ summary: this.#summary, detail: this.#summary }, thread);
   }
 
   /** Drains, and ships when due. */
@@ -369,12 +372,12 @@ export class Collector {
 
   /** Other threads perform no actions: drains what they recorded before this action to the destination valid before it. */
   #drainOthers(one: RingDrain): void {
-    for (const { about, drain } of this.#threads.all) {
-      if (drain === one) continue;
-      const batchesMax = ringBatches(about);
-      for (let batches = 0; !drain.drain(this.#builders, this.#watermark) && batches < batchesMax; batches++)
-        this.#cut(this.#watermark, false);
-    }
+    for (const thread of this.#threads.all) if (thread.drain !== one) this.#drainInto(this.#builders, thread);
+  }
+
+  #drainInto(builders: Builders, { about, drain }: RecordedThread): void {
+    const batchesMax = ringBatches(about);
+    for (let batches = 0; !drain.drain(builders, this.#watermark) && batches < batchesMax; batches++) this.#cut(this.#watermark, false);
   }
 
   /** Switches between sending and holding detail. */

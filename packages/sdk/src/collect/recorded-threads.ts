@@ -9,7 +9,7 @@ import type { AttachedThread } from '../record/session.ts';
 import { addCounts, BatchBuilder, noneRecorded, type RecordedCounts } from './batch-builder.ts';
 import { RingDrain } from './ring-drain.ts';
 
-interface RecordedThread {
+export interface RecordedThread {
   readonly about: AttachedThread;
   readonly drain: RingDrain;
 }
@@ -40,14 +40,16 @@ export class RecordedThreads {
     this.#parts = parts;
   }
 
-  /** Begins to drain a thread; repeated announcements have no effect. */
-  attach(about: AttachedThread): void {
+  /** Begins to drain a thread, and returns it; repeated announcements have no effect. */
+  attach(about: AttachedThread): RecordedThread | undefined {
     const { flightRecorderSteps, mainThread, nsPerMs = 1e6 } = this.#parts;
-    const thread = { ring: about.ring, origin: about.origin, track: about.thread, nsPerMs };
-    const drain = new RingDrain(thread, about.thread === mainThread ? Math.max(1, flightRecorderSteps) : 0);
-    if (!drain.claim()) return;
+    const read = { ring: about.ring, origin: about.origin, track: about.thread, nsPerMs };
+    const drain = new RingDrain(read, about.thread === mainThread ? Math.max(1, flightRecorderSteps) : 0);
+    if (!drain.claim()) return undefined;
     const threads = this.#threads.size < recordingLimits.threadsMax ? this.#threads : this.#excess;
-    threads.set(about.thread, { about, drain });
+    const thread = { about, drain };
+    threads.set(about.thread, thread);
+    return threads === this.#threads ? thread : undefined;
   }
 
   get all(): Iterable<RecordedThread> {

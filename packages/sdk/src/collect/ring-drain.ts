@@ -60,6 +60,7 @@ const isArgument = (kind: number) =>
 const decoder = new TextDecoder();
 
 export class RingDrain {
+  readonly #ring: SharedArrayBuffer;
   readonly #reader: RingReader;
   readonly #origin: number;
   readonly #track: number;
@@ -91,6 +92,7 @@ export class RingDrain {
 
   /** `recentStepsMax`: length of `recentSteps`. */
   constructor(thread: RecordedThread, recentStepsMax = 0) {
+    this.#ring = thread.ring;
     this.#reader = new RingReader(thread.ring);
     this.#origin = thread.origin;
     this.#track = thread.track;
@@ -113,6 +115,18 @@ export class RingDrain {
   get dropped(): RingDrops {
     const dropped = this.#reader.dropped;
     return { events: dropped.events + this.#unplaced, arguments: dropped.arguments + this.#invalid, names: dropped.names };
+  }
+
+  /** The time of the first record that is not read yet, RankTime, ns; infinite where there is none. */
+  get nextTime(): number {
+    const reader = new RingReader(this.#ring);
+    reader.refresh();
+    while (!reader.done && reader.kind === recordKind.defineName) {
+      const bytes = reader.a;
+      reader.next();
+      reader.takeBytes(bytes);
+    }
+    return reader.done ? Number.POSITIVE_INFINITY : this.#time(reader.time);
   }
 
   /** Whether the thread has ended and its ring is read to the end. */

@@ -26,7 +26,7 @@ import { AskedSteps } from '../record/capture-slots.ts';
 import { DetailControl } from '../record/detail-control.ts';
 import { OverheadJudge } from '../record/overhead-judge.ts';
 import type { CollectiveAbout, Recorder } from '../record/recorder.ts';
-import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from '../record/session.ts';
+import { captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from '../record/session.ts';
 import { watchThread } from '../sample/watch-thread.ts';
 import { checkSpoolRoot } from '../ship/spool-folders.ts';
 import { hookTfjs, type TfjsHooks } from '../tfjs/attach-tfjs.ts';
@@ -34,7 +34,7 @@ import { awaitTfjs } from '../tfjs/await-tfjs.ts';
 import { findTfjs, isTfjs } from '../tfjs/find-tfjs.ts';
 import { LayerHooks } from '../tfjs/layer-hooks.ts';
 import { findSteps } from '../tfjs/step-finder.ts';
-import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
+import { closeChannel, openChannel, ShipperLink } from '../thread/shipper-link.ts';
 import { EventList, KeyAverages, type KeyAveragesOptions, writeStacks } from './event-list.ts';
 import { KeptResults } from './kept-results.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
@@ -485,8 +485,7 @@ export class ProcessProfile implements Profile {
       setThreadRecorder(undefined);
       setEnvironmentData(channelName, undefined as never);
     }
-    running.channel.postMessage({ type: 'close', session: running.session.id } satisfies ChannelMessage);
-    running.channel.close();
+    closeChannel(running.channel, running.session, running.link);
     return running;
   }
 }

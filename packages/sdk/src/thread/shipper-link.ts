@@ -25,6 +25,7 @@ import {
   sessionState,
   type ToShipper,
 } from '../record/session.ts';
+import { unheardThreads } from './unheard-threads.ts';
 
 /** The worker gives up first: on a host without a free CPU it needs a while to say what it leaves behind. */
 const lateMs = (deadlineMs: number): number => deadlineMs + Math.max(250, deadlineMs / 4);
@@ -231,4 +232,11 @@ export function openChannel(session: Session, link: ShipperLink): BroadcastChann
   channel.unref();
   channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
   return channel;
+}
+
+/** Tells threads that the session ends, and forwards the last that the shipper may not have heard. */
+export function closeChannel(channel: BroadcastChannel, session: Session, link: ShipperLink): void {
+  channel.postMessage({ type: 'close', session: session.id } satisfies ChannelMessage);
+  for (const thread of unheardThreads(channel)) link.attach(thread);
+  channel.close();
 }

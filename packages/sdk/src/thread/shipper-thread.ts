@@ -18,6 +18,7 @@ import { type ChannelMessage, channelName, type ShipperStart, sessionState, type
 import { Sampling } from '../sample/sampling.ts';
 import { leaveNote } from '../ship/rank-note.ts';
 import { openShipper } from '../ship/shipper.ts';
+import { unheardThreads } from './unheard-threads.ts';
 
 /** Ships the records of the session's threads. If it cannot, it reports that and ends its thread. */
 export function runShipper(start: ShipperStart, signals: SignalWatch): void {
@@ -115,6 +116,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   parentPort?.on('message', heard);
   const finish = (stop: Omit<Extract<ToShipper, { type: 'stop' }>, 'type'>): void => {
     stopping = true;
+    for (const thread of unheardThreads(channel)) collector.attach(thread);
     clearInterval(timer);
     sampling.stop();
     gpu?.stop();
