@@ -17,6 +17,7 @@ import type {
 } from '../model/trace-sink.ts';
 import { laneOfName, laneOfRank } from '../write/process-names.ts';
 import { alignmentOfBounds } from './bounds-text.ts';
+import { conflictPrefix, conflictsMax } from './perfetto-facts.ts';
 import type { Arguments } from './perfetto-track-event.ts';
 import type { TrackAbout } from './perfetto-tracks.ts';
 
@@ -56,10 +57,6 @@ export function processOfFacts(index: number, facts: Arguments, totals: Argument
     metadata,
   };
 }
-
-/** Conflicts between clocks among the facts: JSON texts of time, slack, `isAtStep` and hosts. A merge writes the largest. */
-export const conflictPrefix = 'clockConflict';
-export const conflictsMax = 256;
 
 /** The run's conflicts, in order of time. */
 export function conflictsOfFacts(facts: Arguments): ClockConflictAt[] {

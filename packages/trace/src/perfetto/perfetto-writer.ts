@@ -18,7 +18,6 @@ import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/eve
 import { launchFlow } from '../model/launch-flow.ts';
 import type {
   Alignment,
-  ProcessPlace,
   ProcessTotals,
   TraceEvent,
   TraceHeader,
@@ -29,10 +28,10 @@ import type {
 } from '../model/trace-sink.ts';
 import { alignmentText, LaneOrder, laneName, processNames } from '../write/process-names.ts';
 import { boundsText } from './bounds-text.ts';
+import { clockFacts, conflictFacts, type Facts, placeFacts, prefixed, prunedFacts } from './perfetto-facts.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
 import { originOf, perfettoOrigin } from './perfetto-origin.ts';
-import { conflictPrefix, conflictsMax } from './perfetto-own.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 /** Sequence of packets that belong to no lane; lane N has N + 1. */
@@ -393,36 +392,6 @@ class PerfettoWriter implements TraceSink {
   }
 }
 
-type Facts = Readonly<Record<string, string | number | boolean | undefined>>;
-
-/** The last reported place of a process. */
-function placeFacts(place: ProcessPlace | undefined): Facts {
-  if (place === undefined) return {};
-  const { step, phase, after, collective, entered } = place;
-  return {
-    'place.step': step,
-    ...(phase && { 'place.phase': phase.name, 'place.phaseSince': phase.since }),
-    'place.after': after,
-    ...(collective && {
-      'place.op': collective.op,
-      'place.group': collective.group,
-      'place.sequence': collective.sequence,
-      'place.opSince': collective.since,
-    }),
-    ...prefixed('place.entered', Object.fromEntries(entered)),
-  };
-}
-
-/** Parts pruned from the store behind the trace. */
-function prunedFacts(pruned: ProcessTotals['pruned']): Facts {
-  if (pruned === undefined) return {};
-  const parts = pruned.parts.map(({ what, steps, on }) => prefixed(`pruned.${what}`, { on, from: steps?.[0], to: steps?.[1] }));
-  return Object.assign({}, ...parts, prefixed('pruned.events', pruned.events)) as Facts;
-}
-
-const prefixed = (prefix: string, facts: Facts): Facts =>
-  Object.fromEntries(Object.entries(facts).map(([key, value]) => [`${prefix}.${key}`, value]));
-
 // Tracks of processes and of lanes share one space of ids: even and odd.
 const processUuid = (process: TraceProcess): number => process.index * 2;
 const laneUuid = (lane: TraceLane): number => lane.index * 2 + 1;
@@ -431,27 +400,6 @@ function describe(process: TraceProcess): string {
   const facts = [...process.metadata].map(([key, value]) => `${key}: ${value}`);
   const life = `host ${process.host}, pid ${process.pid}, incarnation ${process.incarnation}, ${alignmentText(process.alignment)}`;
   return [life, ...facts].join('\n');
-}
-
-/** Most stretches written one by one. */
-const stretchesMax = 64;
-
-/** Clock steps, and the stretches in which events are shown later than the clock says: as text, because facts have no lists. */
-function clockFacts({ clockSteps = [], clockJumps = [], driftPpm, shifted = [] }: Alignment): Facts {
-  const stretches = shifted.slice(0, stretchesMax).map(({ from, until, most }) => `${from}–${until} +${Math.ceil(most)}`);
-  return {
-    ...(clockSteps.length === 0 ? {} : { clockStepsNs: clockSteps.join(' ') }),
-    ...(clockJumps.length === 0 ? {} : { clockJumpsNs: clockJumps.join(' ') }),
-    ...(driftPpm === undefined ? {} : { driftPpm }),
-    ...(shifted.length === 0 ? {} : { shiftedNs: stretches.join(' '), shiftedStretches: shifted.length }),
-  };
-}
-
-/** The largest conflicts between clocks: they are the run's, and stand with its first process. */
-function conflictFacts(conflicts: TraceHeader['clockConflicts'] = []): Facts {
-  const largest = conflicts.toSorted((a, b) => b.slack - a.slack).slice(0, conflictsMax);
-  const texts = largest.map(({ time, slack, isAtStep, hosts }, at) => [String(at), JSON.stringify([time, slack, isAtStep, ...hosts])]);
-  return prefixed(conflictPrefix, Object.fromEntries(texts));
 }
 
 function writeNumber(out: ProtobufBuffer, value: number): void {
