@@ -168,6 +168,8 @@ describe('a planted straggler', () => {
     const [line = {}] = await csvOf(page.tab.page, 'Ranks');
     expect([line['Missing batches'], line['Dropped events'], line.Lost]).toEqual(['0', '0', undefined]);
     await page.tab.page.keyboard.press('?');
+    // Its text is there before it opens.
+    await page.tab.page.locator('dialog.help').waitFor();
     expect(await page.text(page.tab.page.locator('dialog.help'))).toContain('1234Overview, Timeline, Compare, Profile');
     await page.tab.page.keyboard.press('Escape');
     // With Alt, Ctrl or Meta a key is the browser's: back, a larger page.
