@@ -209,7 +209,7 @@ test('readers hear alerts and change nothing, aggregators cannot ship', async ()
 test("a rank of Python ships with its run's user over TLS, without a word", async () => {
   const aggregator = await client('aggregator', 'ranktrace.inbox');
   const manager = await aggregator.jetstreamManager();
-  // What an aggregator makes at its first start.
+  // An aggregator makes these at its first start.
   await manager.streams.info(streamName).catch(() => manager.streams.add({ name: streamName, subjects: ['ranktrace.v1.*.batch.*'] }));
   await aggregator.close();
   const program = `

@@ -13,7 +13,7 @@ export const mostDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, Mat
 /** Adds the counts of two lives; the sum stays a count of the schema, whatever lives say of themselves. */
 export const sumDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, countSum);
 
-/** What one life lost after it had lost `before`. */
+/** Losses of one life since it had lost `before`. */
 export const lessDropped = (now: Dropped, before: Dropped): Dropped => joined(now, before, (a, b) => Math.max(0, a - b));
 
 /** The sum of two counts, at most the largest count that messages hold. */

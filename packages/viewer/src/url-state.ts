@@ -14,7 +14,7 @@ import { type EventLink, type PageName, pageNames, type ViewState } from './clie
 
 /** Longer lists than these do not belong in a link. */
 const keysMax = 200;
-/** Of a host's name or a group's, which may hold commas (`tp [0, 1]`). */
+/** A host's name or a group's may hold commas (`tp [0, 1]`). */
 const keyPattern = /^[^\n\r]{1,300}$/;
 const writeMs = 250;
 

@@ -56,7 +56,7 @@ function ring(name: string, pid: number, start: number, rows = 3): string {
   return path;
 }
 
-/** Of all batches in the segments below a folder. */
+/** The headers of all batches in the segments below a folder. */
 function headersIn(out: string): BatchHeader[] {
   const headers: BatchHeader[] = [];
   for (const name of readdirSync(out, { recursive: true, encoding: 'utf8' })) {

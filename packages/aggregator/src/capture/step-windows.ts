@@ -109,8 +109,8 @@ export function* lastStepOf(stored: StoredSource): Generator<undefined, number> 
 }
 
 /**
- * What the last of the batches from `first` to `last` reports as lost and was not lost between two times. Batches have no times of losses: those since the
- * batch before the last one in front count, for a ring that is full is read a moment later.
+ * Losses that the last of the batches from `first` to `last` reports, less those between two times. Batches have no times of losses: those since the batch
+ * before the last one in front count as between, for a ring that is full is read a moment later.
  */
 function droppedElsewhere(stored: StoredSource, from: RankTime, until: RankTime, [first, last]: readonly [number, number]): Dropped {
   const lostBy = (index: number): Dropped => headerAt(stored, index)?.dropped ?? noneDropped;

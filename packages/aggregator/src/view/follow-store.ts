@@ -64,7 +64,7 @@ class StoreReader {
   #batches = 0;
   #alignedBatches = 0;
   #analysedBatches = 0;
-  /** What of each source the alignment has read. */
+  /** The part of each source that the alignment has read. */
   readonly #aligning = new Map<string, ReadPrefix>();
   /** Batches whose clocks were read before: fitting them anew reads nothing. */
   #surveyed = 0;

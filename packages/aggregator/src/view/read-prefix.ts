@@ -1,4 +1,4 @@
-// What was read of a growing source: its batches up to a place. A late batch that fills a gap moves those behind it to later places, so that reading
+// The part of a growing source that was read: its batches up to a place. A late batch that fills a gap moves those behind it to later places, so that reading
 // on from there would take some of them twice, and leave the late one out.
 //
 //   read     0 1 2 · 4 5 |          a gap, then a batch that fills it, and another gap

@@ -21,7 +21,7 @@ export interface HostPing {
   /** When its answer was received: at that time the offset was at least `lower`. */
   readonly lowerAt: number;
   readonly lower: number;
-  /** Of a collective: the offset at `lowerAt` if its ranks left it together. */
+  /** The offset at `lowerAt` if the ping is a collective and its ranks left it together. */
   readonly exit?: number;
 }
 

@@ -64,5 +64,5 @@ function together(own: RankOps, beside: RankOps): RankOps {
     });
   }
   const rest = { calls: own.rest.calls + beside.rest.calls, self: own.rest.self + beside.rest.self };
-  return { ...own, process: own.process, memory: own.memory, ops, allocators, rest };
+  return { ...own, ops, allocators, rest };
 }

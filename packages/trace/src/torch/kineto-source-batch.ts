@@ -267,7 +267,7 @@ export class KinetoBatch {
   #addMemoryCategory({ table }: KinetoPiece, index: number, shift: number): void {
     const { columns } = table.memoryCategories;
     const address = columns.address[index] as number;
-    // Of no allocation in a batch.
+    // A batch has no allocation at such an address.
     if (!isAddress(address)) return;
     this.#append('memory', {
       time: (columns.time[index] as number) + shift,
