@@ -8,6 +8,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { openBatchLog } from '@ranktrace/aggregator';
 import { afterAll, expect, test } from 'vitest';
 import { countable } from './setup/rank-programs.ts';
 import { commandPath, repository } from './setup/ranktrace-command.ts';
@@ -92,6 +93,20 @@ async function submit(name: string, command: readonly string[], job: Job = {}): 
   return { ...(await ended), cwd };
 }
 
+/** Until both ranks are in training and known to the aggregator, which has nothing to wait for when SIGTERM reaches it before a rank does. */
+async function untilTraining(cwd: string, run: string, child: ChildProcess): Promise<void> {
+  const isTraining = (rank: number): boolean => {
+    const path = join(cwd, `progress-${rank}`);
+    return existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n');
+  };
+  const ranksStored = (): number => {
+    if (!existsSync(join(cwd, 'ranktrace-out', run, 'segments/000001.seg'))) return 0;
+    using log = openBatchLog(join(cwd, 'ranktrace-out', run));
+    return log.run(run).sources().length;
+  };
+  while ((!isTraining(0) || !isTraining(1) || ranksStored() < 2) && child.exitCode === null) await wait(20);
+}
+
 test('a job under Slurm brings its own aggregator, loses nothing, and ends with the report', async () => {
   const { code, output, cwd } = await submit('slurm', steps);
   expect(code, output).toBe(0);
@@ -151,15 +166,17 @@ test('a job under Slurm whose aggregator died ends as its ranks do, with the rep
 });
 
 test.each([
-  ['all of its processes, as at its time limit', -1, 128 + 9],
+  ['all of its processes, as at its time limit', -1, '100000', 128 + 9],
   // Its ranks go on to their end.
-  ['its batch script alone, by --signal=B:TERM', 1, 0],
-] as const)('a job under Slurm that gets SIGTERM, %s, has its trace and its report', async (_, whom, status) => {
+  ['its batch script alone, by --signal=B:TERM', 1, '200', 0],
+] as const)('a job under Slurm that gets SIGTERM, %s, has its trace and its report', async (_, whom, count, status) => {
   const name = `slurm-term-${status}`;
-  const { cwd, child, ended } = await launch(name, ['sh', '-c', `exec ${steps.join(' ')}0 progress-$SLURM_PROCID`], {});
-  const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
-  const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
-  while (!isTraining() && child.exitCode === null) await wait(20);
+  const { cwd, child, ended } = await launch(
+    name,
+    ['sh', '-c', `exec ${steps.slice(0, 2).join(' ')} ${count} 20 progress-$SLURM_PROCID`],
+    {},
+  );
+  await untilTraining(cwd, 'slurm-4711', child);
   process.kill(whom * (child.pid as number), 'SIGTERM');
   const { code, output } = await ended;
   expect(output).toMatch(/run slurm-4711: 2 of 2 ranks[\s\S]*verdict: /);
@@ -213,9 +230,7 @@ test.each([
   const program = ['sh', '-c', `exec ${steps.slice(0, 2).join(' ')} 100000 20 progress-$RANK`];
   const script = [join(repository, 'deploy/torchrun.sh'), '--nproc-per-node', '2', '--rdzv-id', 'night', '--', ...program];
   const { child, ended } = start('setsid', script, { cwd, environment });
-  const progress = [0, 1].map((rank) => join(cwd, `progress-${rank}`));
-  const isTraining = (): boolean => progress.every((path) => existsSync(path) && readFileSync(path, 'utf8').includes('\n20\n'));
-  while (!isTraining() && child.exitCode === null) await wait(20);
+  await untilTraining(cwd, 'night', child);
   process.kill(whom * (child.pid as number), signal);
   const { code, output } = await ended;
   expect(output).toMatch(/run night: 2 of 2 ranks[\s\S]*verdict: /);
