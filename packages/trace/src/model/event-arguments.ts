@@ -17,7 +17,7 @@ export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = 
   span: [],
   instant: [],
   counter: [],
-  step: ['step'],
+  step: ['step', 'overheadNs'],
   collective: ['op', 'group', 'sequence', 'bytes', 'peer'],
   rpc: ['side', 'peer', 'status', 'traceId', 'spanId', 'parentSpanId'],
 };
@@ -35,6 +35,7 @@ export function hasArguments(event: TraceEvent): boolean {
 export function visitArguments(event: TraceEvent, visitor: ArgumentVisitor): void {
   if (event.kind === 'step') {
     visitor.number('step', event.step);
+    if (event.overhead > 0) visitor.number('overheadNs', event.overhead);
     for (const [phase, length] of event.phases ?? []) visitor.number(`phaseNs.${phase}`, length);
   } else if (event.kind === 'collective') {
     visitor.text('op', event.name);

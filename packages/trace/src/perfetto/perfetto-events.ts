@@ -363,6 +363,7 @@ function clear(event: WritableEvent, lane: TraceLane, time: number): void {
   event.category = '';
   event.value = 0;
   event.step = 0;
+  event.overhead = nanos(0);
   event.phases = undefined;
   event.group = '';
   event.sequence = 0;

@@ -1,6 +1,6 @@
 // Facts that our own writer (perfetto/perfetto-writer.ts) adds to a Perfetto trace: the identity of each process, the kind of event behind each
-// slice, losses. This is the writer's inverse; facts that it does not write are lost: the recording overhead of a step, which spans were
-// asynchronous, the recorder's counts. Clock bounds by time come back rounded up (bounds-text.ts).
+// slice, losses. This is the writer's inverse; facts that it does not write are lost: which spans were asynchronous, the recorder's counts.
+// Clock bounds by time come back rounded up (bounds-text.ts).
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ownKeys } from '../model/event-arguments.ts';
@@ -180,6 +180,10 @@ export function laneKindOf({ isThread, counter, orderRank = 0 }: TrackAbout): Tr
 
 const phasePrefix = 'phaseNs.';
 
+/** Whether a value of a trace, which may hold anything, is a length of time. */
+const isLength = (value: string | number | undefined): boolean =>
+  typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY;
+
 /**
  * Restores the kind of `event`, a span with `given` arguments on a lane of ours: the arguments of its kind become its fields. A span
  * with own first arguments that read exactly like a collective's or a call's becomes one.
@@ -194,8 +198,9 @@ export function recogniseKind(event: WritableEvent, given: Arguments): void {
   if (event.lane.kind === 'steps' && isNext('step', 'number')) {
     event.kind = 'step';
     event.step = take() as number;
+    if (keys[used] === 'overheadNs' && isLength(given.get('overheadNs'))) event.overhead = nanos(take() as number);
     const phases = new Map<string, ReturnType<typeof nanos>>();
-    while (keys[used]?.startsWith(phasePrefix) === true && typeof given.get(keys[used] as string) === 'number') {
+    while (keys[used]?.startsWith(phasePrefix) === true && isLength(given.get(keys[used] as string))) {
       phases.set((keys[used] as string).slice(phasePrefix.length), nanos(take() as number));
     }
     if (phases.size > 0) event.phases = phases;

@@ -61,6 +61,7 @@ describe('a trace of ours', () => {
   const step = fc.record({
     kind: fc.constant('step' as const),
     step: fc.maxSafeNat(),
+    overhead: whole.map(nanos),
     phases: fc.option(fc.dictionary(text, whole, { minKeys: 1, maxKeys: 3 }), { nil: undefined }),
   });
   const alignment: fc.Arbitrary<Alignment> = fc.oneof(

@@ -194,7 +194,6 @@ export class SpanTrack extends TrackTimeline {
     const { details } = this.parts;
     details.begin();
     if (isAltered) details.text('name', event.name);
-    if (event.kind === 'step' && event.overhead > 0) details.number('overheadNs', event.overhead);
     visitArguments(event, details);
     return details.end();
   }
