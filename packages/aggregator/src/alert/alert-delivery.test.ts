@@ -29,7 +29,7 @@ const webhookTo = (url: string, fields: Partial<Webhook> = {}): Webhook => ({
   ...fields,
 });
 
-/** A delivery that closes with the test, and its notices. */
+/** A delivery that closes with the test, and its notices. One whose receivers fail to the end would wait for them as long as `closeMs`. */
 function open(
   outputs: readonly OutputConfig[],
   options: Partial<AlertDeliveryOptions> = {},
@@ -101,7 +101,7 @@ test('is tried again until the receiver is back, and says so', async () => {
 test('waits longer after each failure, and as long as the receiver asks for', async () => {
   await using receiver = await startReceiver();
   receiver.answer = { code: 429, headers: { 'retry-after': '0.15' } };
-  await using opened = open([webhookTo(receiver.url)]);
+  await using opened = open([webhookTo(receiver.url)], { closeMs: 0 });
   const began = performance.now();
   opened.delivery.deliver(numbered(1));
   await waitUntil('it was tried three times', () => receiver.requests.length === 3);
@@ -140,11 +140,10 @@ test('a receiver that does not answer, or is not there, delays nobody else', asy
     await using ended = await startReceiver();
     gone = ended.url;
   }
-  await using opened = open([
-    webhookTo(silent.url, { name: 'silent', timeoutMs: 60 }),
-    webhookTo(gone, { name: 'gone' }),
-    webhookTo(good.url, { name: 'good' }),
-  ]);
+  await using opened = open(
+    [webhookTo(silent.url, { name: 'silent', timeoutMs: 60 }), webhookTo(gone, { name: 'gone' }), webhookTo(good.url, { name: 'good' })],
+    { closeMs: 0 },
+  );
   const { delivery } = opened;
   delivery.deliver(numbered(1));
   await waitUntil('the others failed', () => delivery.status().every(({ name, failures }) => name === 'good' || failures > 1));
@@ -156,7 +155,7 @@ test('a receiver that does not answer, or is not there, delays nobody else', asy
 test('the queue is bounded: the oldest are dropped and counted', async () => {
   await using receiver = await startReceiver();
   receiver.answer = { code: 503 };
-  await using opened = open([webhookTo(receiver.url)], { retryMs: 300 });
+  await using opened = open([webhookTo(receiver.url)], { retryMs: 300, closeMs: 0 });
   const { delivery, notices } = opened;
   const count = limits.outputQueueMax + 50;
   for (let number = 0; number < count; number++) delivery.deliver(numbered(number));
@@ -388,7 +387,7 @@ test('NATS: a subscriber gets the alert on the subject of its run; without NATS 
     connection.publish(subject, text);
     await connection.flush();
   };
-  await using opened = open([nats], { publish });
+  await using opened = open([nats], { publish, closeMs: 0 });
   opened.delivery.deliver(makeAlert());
   for await (const message of subscription) {
     expect(message.subject).toBe('ranktrace.v1.night-42.alert');
