@@ -8,7 +8,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { openBatchLog } from '@ranktrace/aggregator';
+import { type AggregatorError, openBatchLog } from '@ranktrace/aggregator';
 import { afterAll, expect, test } from 'vitest';
 import { countable } from './setup/rank-programs.ts';
 import { commandPath, repository } from './setup/ranktrace-command.ts';
@@ -101,8 +101,14 @@ async function untilTraining(cwd: string, run: string, child: ChildProcess): Pro
   };
   const ranksStored = (): number => {
     if (!existsSync(join(cwd, 'ranktrace-out', run, 'segments/000001.seg'))) return 0;
-    using log = openBatchLog(join(cwd, 'ranktrace-out', run));
-    return log.run(run).sources().length;
+    try {
+      using log = openBatchLog(join(cwd, 'ranktrace-out', run));
+      return log.run(run).sources().length;
+    } catch (error) {
+      // The first batch is being written.
+      if ((error as AggregatorError).code === 'store_truncated') return 0;
+      throw error;
+    }
   };
   while ((!isTraining(0) || !isTraining(1) || ranksStored() < 2) && child.exitCode === null) await wait(20);
 }
