@@ -73,6 +73,7 @@ test.concurrent('ships files that its ranks write into a folder, and leaves thos
   // Rank 2 is another agent's.
   const ranks = [0, 1, 2].map((rank) => job.rank(rank, 3, program, { environment: { LOG: log } }));
   await Promise.all([0, 1].map((rank) => agent.said(`shipped as rank ${rank}`)));
+  await agent.said('waits until it is known which rank wrote it');
   expect(agent.output()).not.toContain('shipped as rank 2');
   for (const { child } of ranks) child.kill('SIGTERM');
   await agent.said(`rank 1 of run "${job.run}" ended with its run`);

@@ -20,6 +20,7 @@ it('reads a file that no session ships once, and again for the session that turn
   const session = new RankSession({ options, pid: process.pid, facts: {}, ...clocks, notice: () => {} });
   const read = new Set<WatchedFile>();
   const ended = new AbortController();
+  const notices: string[] = [];
   let looks = 0;
   await shipFiles({
     folders: [folder],
@@ -30,12 +31,16 @@ it('reads a file that no session ships once, and again for the session that turn
       return ++looks > 2 ? session : undefined;
     },
     notice: (line) => {
-      expect(line).toContain('shipped as rank 0');
-      ended.abort();
+      notices.push(line);
+      if (line.includes('shipped')) ended.abort();
     },
     signal: ended.signal,
   });
   await session.close(true);
   expect(looks).toBeGreaterThan(2);
   expect(read.size).toBe(2);
+  expect(notices).toEqual([
+    expect.stringContaining('trace.json": waits until it is known which rank wrote it'),
+    expect.stringContaining('trace.json": shipped as rank 0'),
+  ]);
 });

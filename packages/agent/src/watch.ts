@@ -66,6 +66,7 @@ export async function shipFiles({ journal: journalName, environment, sessionOf, 
   using journal = new FileJournal<FilePlace>(join(base.spoolDirectory, journalName));
   /** Files that no session ships so far, by key: to read one takes long, and each look would find it. */
   const unowned = new Map<string, WatchedFile>();
+  let isWaitTold = false;
   const isUnowned = (key: string): boolean => {
     const file = unowned.get(key);
     return file !== undefined && sessionOf(file) === undefined;
@@ -77,6 +78,9 @@ export async function shipFiles({ journal: journalName, environment, sessionOf, 
     unowned.delete(key);
     if (session === undefined) {
       unowned.set(key, file);
+      // Once: those of processes that other agents look after are left to these.
+      if (!isWaitTold) parts.notice(`"${path}": waits until it is known which rank wrote it; further files that wait are not named`);
+      isWaitTold = true;
       if (unowned.size > limits.watchedFilesMax) unowned.delete(unowned.keys().next().value as string);
       return;
     }
