@@ -120,6 +120,7 @@ if [ -n "$aggregator" ]; then
   # Ranks of other hosts may end a little later: the aggregator writes the trace when all have ended, at the latest when it is stopped.
   for ((tries = 0; tries < 300 && status == 0; tries++)); do
     ! grep -q "run $RANKTRACE_RUN:" "$log" || break
+    [ "$nnodes" -gt 1 ] || [ -d "ranktrace-out/$RANKTRACE_RUN" ] || break
     kill -0 "$aggregator" 2> /dev/null && [ -z "$ended" ] || break
     sleep 0.2 || true
   done
@@ -131,6 +132,12 @@ if [ -n "$aggregator" ]; then
   wait "$aggregator" || true
   aggregator=
   rm -f "$log"
-  ranktrace report "ranktrace-out/$RANKTRACE_RUN" || true
+  # A job may end before a rank has reached the aggregator, or not use ranktrace at all.
+  if [ -d "ranktrace-out/$RANKTRACE_RUN" ]; then
+    ranktrace report "ranktrace-out/$RANKTRACE_RUN" || true
+  else
+    spool=${RANKTRACE_SPOOL_DIRECTORY:-${TMPDIR:-/tmp}/ranktrace-spool-$(id -u)}/$RANKTRACE_RUN
+    echo "torchrun.sh: no rank of run \"$RANKTRACE_RUN\" reached the aggregator, so there is no trace; what a rank recorded is on its host, in $spool, for ranktrace merge" >&2
+  fi
 fi
 exit "$status"

@@ -244,6 +244,19 @@ test.each([
   expect(existsSync(join(cwd, 'ranktrace-out/night/trace.pftrace'))).toBe(true);
 });
 
+test('a job that records nothing says so, and where its ranks would have kept it', async () => {
+  const environment = { PORT: `${await freePort()}`, RANKTRACE_TOKEN: 'secret', RANKTRACE_SPOOL_DIRECTORY: '/spool' };
+  const options = ['--rdzv-id', 'night', '--', 'echo', 'training'];
+  const hosts = await start(join(repository, 'deploy/torchrun.sh'), options, { cwd: jobDirectory('records-nothing'), environment }).ended;
+  const slurm = await submit('slurm-records-nothing', ['echo', 'training'], { environment: { RANKTRACE_SPOOL_DIRECTORY: '/spool' } });
+  const says = (script: string, run: string): RegExp =>
+    new RegExp(
+      `training\n[^]*${script}: no rank of run "${run}" reached the aggregator, so there is no trace; [^\n]* in /spool/${run}, .*\n$`,
+    );
+  expect([hosts.code, hosts.output]).toEqual([0, expect.stringMatching(says('torchrun.sh', 'night'))]);
+  expect([slurm.code, slurm.output]).toEqual([0, expect.stringMatching(says('slurm.sbatch', 'slurm-4711'))]);
+});
+
 test('hosts without a scheduler: a node is numbered as it is written, with zeros before it, too', async () => {
   const environment = { RANKTRACE_URL: 'ws://127.0.0.1:1' };
   const options = ['--nnodes', '012', '--node-rank', '010', '--nproc-per-node', '1', '--rdzv-id', 'a', '--'];
