@@ -334,8 +334,9 @@ function sharesOf(
   // Kernels of devices spin for a late stage; other waits for sends have reasons of their own.
   const bubble = window.isCutByMeetings === true ? withoutTransfers - replay.meanStep(mended, 0, false) : 0;
   // An offset between two clocks makes sends one way look longer, and those the other way as much shorter.
-  const unsure = goBothWays(window) ? 0 : (uncertainty ?? Number.POSITIVE_INFINITY);
-  if (bubble - unsure >= bubbleShareToReport * mendedStep) {
+  const unsure = (): number => (goBothWays(window) ? 0 : (uncertainty ?? Number.POSITIVE_INFINITY));
+  const bubbleMin = bubbleShareToReport * mendedStep;
+  if (bubble >= bubbleMin && bubble - unsure() >= bubbleMin) {
     const evidence = [...bubbleText(window), 'more and smaller microbatches, or an interleaved schedule, make it shorter'];
     found.push({ kind: 'pipeline_bubble', ranks: [], phase: undefined, ...costs(bubble, step), gainMsPerStep: ms(bubble), evidence });
   }

@@ -395,10 +395,16 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   const count = new Float64Array(window.ranks.length * phases * steps);
   const length = new Float64Array(count.length);
   const share = new Float64Array(count.length).fill(1);
+  /** By phase: it has several pieces in some rank's step. */
+  const areMany = new Uint8Array(phases);
   for (const [step, { ranks }] of window.steps.entries()) {
     for (const [rank, { pieces }] of ranks.entries()) {
       for (const piece of pieces)
-        if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
+        if (piece.kind === 'own') {
+          const place = at(rank, piece.phase, step);
+          count[place] = (count[place] as number) + 1;
+          if ((count[place] as number) > 1) areMany[piece.phase] = 1;
+        }
     }
   }
   const spreads: number[] = [];
@@ -406,9 +412,10 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   /** By rank, work beyond the median of its peers, ns. */
   const more = new Float64Array(window.ranks.length);
   const byPhase = new Float64Array(phases);
+  const groups = [...own.groups.values()];
   for (let step = 0; step < steps; step++) {
     let [most, leader] = [0, 0];
-    for (const ranks of own.groups.values()) {
+    for (const ranks of groups) {
       const [totals, works] = [new Float64Array(ranks.length), new Float64Array(ranks.length)];
       for (let phase = 0; phase < phases; phase++) {
         let longest = 0;
@@ -438,7 +445,7 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
     if (most > 0) led[leader] = (led[leader] as number) + 1;
   }
   // Pieces of a phase that are units of the same work (micro-batches) all become alike; those between other meetings stay what they are in each step.
-  const areUnits = Array.from({ length: phases }, (_, phase) => window.isCutByMeetings !== true && hasUnits(window, phase));
+  const areUnits = Array.from(areMany, (many, phase) => window.isCutByMeetings !== true && (many === 0 || hasUnits(window, phase)));
   const newLength: NewLength = (rank, step, phase, measured) => {
     const place = at(rank, phase, step);
     return areUnits[phase] === true ? (length[place] as number) / Math.max(1, count[place] as number) : measured * (share[place] as number);
