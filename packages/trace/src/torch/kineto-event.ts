@@ -174,11 +174,11 @@ export class KinetoEvent {
       const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
-      else if ((first >= 0x30 && first <= 0x39) || (first === json.minus && !scanner.isNoNumber(first))) this.#number(field, scanner);
+      else if (isNumber(scanner, first)) this.#number(field, scanner);
       else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
       if (scanner.unfit && depth === 2) this.#unfit++;
-      else if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
+      else if (keepsOthers && !hasColumn(known, first)) this.#others.add(scanner, from, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -549,6 +549,17 @@ export class KinetoEvent {
     this.#lastTrack = track;
     return track;
   }
+}
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+/** Whether the value at the scanner, whose first byte is `first`, is a number. */
+const isNumber = (scanner: JsonScanner, first: number): boolean => isDigit(first) || (first === json.minus && !scanner.isNoNumber(first));
+
+/** Whether a value that begins with `first` goes into a column of its own, or nowhere. */
+function hasColumn(known: KnownMember | undefined, first: number): boolean {
+  const column = known?.column;
+  if (column === undefined || column === 'any') return column === 'any';
+  return column === 'text' ? first === json.quote : first === json.minus || isDigit(first);
 }
 
 /** A counter's value, which some writers give as text; NaN for all else. */

@@ -415,6 +415,14 @@ describe("other programs' Chrome traces", () => {
     }
   });
 
+  test("arguments with torch's names, and values of another type than torch gives them, are kept as any others", () => {
+    const others = '"Stack":["f","g"],"Async":"yes","correlation":"abc","External id":{"a":1},"Sequence number":null,"Module Hierarchy":3';
+    const own = '"Call stack":"f;g","Fwd thread id":-2,"Ev Idx":4,"Python id":null';
+    const text = `[{"ph":"X","name":"a","pid":1,"ts":0,"dur":1,"args":{${others},${own}}}]`;
+    const { events, arguments: texts, skipped } = readKineto(bytesOf(text), { keep: 'all' });
+    expect([texts.get(events.columns.others[0] as number), skipped.values]).toEqual([others, 0]);
+  });
+
   test('an end closes the last span of its name, or the last one', () => {
     const of = (ph: string, ts: number, name?: string): object => ({ ph, name, pid: 1, tid: 1, ts });
     const events = [of('B', 0, 'step'), of('B', 2, 'op'), of('E', 9, 'step'), of('B', 9, 'next'), of('E', 9.001, 'op'), of('E', 12)];
