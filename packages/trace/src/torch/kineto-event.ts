@@ -171,6 +171,7 @@ export class KinetoEvent {
       scanner.unfit = false;
       const known = keys.read(scanner);
       const first = scanner.peek();
+      const value = scanner.at;
       const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
@@ -178,7 +179,7 @@ export class KinetoEvent {
       else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
       if (scanner.unfit && depth === 2) this.#unfit++;
-      else if (keepsOthers && !hasColumn(known, first)) this.#others.add(scanner, from, scanner.at);
+      else if (keepsOthers && !hasColumn(known, first)) this.#others.add(scanner, from, value, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 

@@ -423,6 +423,15 @@ describe("other programs' Chrome traces", () => {
     expect([texts.get(events.columns.others[0] as number), skipped.values]).toEqual([others, 0]);
   });
 
+  test('whole numbers that no double holds are kept as text', () => {
+    const wide = ['18446744073709551615', '-9007199254740993', `1${'0'.repeat(62)}`];
+    const exact = ['9007199254740991', '0.12345678901234567', '1e300', '"18446744073709551615"', '{"x":18446744073709551615}'];
+    const members = (texts: readonly string[]) => texts.map((text, at) => `"k${at}":${text}`).join();
+    const text = `[{"ph":"X","name":"a","pid":1,"ts":0,"dur":1,"args":{${members([...wide, ...exact])}}}]`;
+    const { events, arguments: texts } = readKineto(bytesOf(text), { keep: 'all' });
+    expect(texts.get(events.columns.others[0] as number)).toBe(members([...wide.map((number) => `"${number}"`), ...exact]));
+  });
+
   test('an end closes the last span of its name, or the last one', () => {
     const of = (ph: string, ts: number, name?: string): object => ({ ph, name, pid: 1, tid: 1, ts });
     const events = [of('B', 0, 'step'), of('B', 2, 'op'), of('E', 9, 'step'), of('B', 9, 'next'), of('E', 9.001, 'op'), of('E', 12)];
