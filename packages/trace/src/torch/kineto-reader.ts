@@ -20,6 +20,7 @@ import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-bu
 import { KinetoEvent } from './kineto-event.ts';
 import { KinetoSpill } from './kineto-spill.ts';
 import { KinetoTable } from './kineto-table.ts';
+import { unplacedFlows } from './unplaced-flows.ts';
 
 type State =
   | 'start'
@@ -109,6 +110,7 @@ export class KinetoReader {
     this.#event.finish(this.#scanner);
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
     const base = this.#table.metadata.get('baseTimeNanoseconds');
+    if (this.#spill === undefined) this.#table.skipped.flows = unplacedFlows(this.#table);
     this.#spill?.finish();
     this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
     return this.#table;
