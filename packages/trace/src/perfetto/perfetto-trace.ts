@@ -6,7 +6,8 @@
 //
 // Read in full: traces by perfetto/perfetto-writer.ts. From others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
 // flows, interned strings, clock snapshots, incremental timestamps, and compressed bundles of packets with all of these. Skipped and counted: every
-// other data source (ftrace, …), bundles that cannot be inflated, events in the legacy form of Chrome's JSON.
+// other data source (ftrace, …), bundles that cannot be inflated, events in the legacy form of Chrome's JSON, an event's flows beside its first and
+// the counters that it carries.
 
 import { ReadBudget } from '../model/read-budget.ts';
 import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
