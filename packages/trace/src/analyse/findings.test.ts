@@ -333,6 +333,9 @@ describe('findings', () => {
     check(of(JSON.stringify({ malformed: 0, otherKinds: 16_845, arguments: 2, metadata: 0 })), [
       'left_out [0] rank 0: left out of its files: 16845 events of a kind that torch does not write, 2 events that lost their arguments, for there are too many different ones',
     ]);
+    check(of(JSON.stringify({ malformed: 0, otherKinds: 0, arguments: 0, metadata: 0, flows: 2 })), [
+      'left_out [0] rank 0: left out of its files: 2 ends of arrows at which no event begins',
+    ]);
     for (const text of [
       '',
       '{}',

@@ -313,7 +313,7 @@ function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): F
   const counts = readCounts(
     metadata.get(leftOutKey),
     ['malformed', 'otherKinds', 'arguments', 'metadata'],
-    ['values', 'broken', 'rest', 'untimed', 'lost'],
+    ['values', 'broken', 'flows', 'rest', 'untimed', 'lost'],
   );
   const reported = counts === undefined ? '' : leftOutText(counts);
   if (reported === '') return [];

@@ -8,6 +8,7 @@ export interface LeftOutCounts {
   /** Since they are counted. */
   readonly values?: number;
   readonly broken?: number;
+  readonly flows?: number;
   readonly rest?: number;
   /** Of NCCL Inspector. */
   readonly untimed?: number;
@@ -22,6 +23,7 @@ export function leftOutText({
   metadata,
   values = 0,
   broken = 0,
+  flows = 0,
   rest = 0,
   untimed = 0,
   lost = 0,
@@ -33,6 +35,7 @@ export function leftOutText({
     [metadata, 'entries beside the events, for they are too large or no JSON'],
     [values, 'arguments that are no JSON (such as NaN) or nest too deep'],
     [broken, 'places that are no JSON, each with the event around it'],
+    [flows, 'ends of arrows at which no event begins'],
     [rest, 'ends of files, which are cut off or broken'],
     [untimed, 'operations without times (NCCL_INSPECTOR_DUMP_VERBOSE=1 records them)'],
     [lost, 'operations that NCCL Inspector lost: other ranks have them, or it counts them'],

@@ -4,7 +4,8 @@
 //   64 … 127                 clocks of one sequence: a constant too, or the difference to the packet before (`incremental`)
 //   128 …                    custom clocks of the whole trace: like those of the first line
 //
-// A clock that no snapshot pairs with BOOTTIME is taken to equal it. REALTIME is right to 256 ns: it does not fit a double.
+// A clock of the whole trace that no snapshot pairs with BOOTTIME is taken to equal it; before its first snapshot, what that says counts. The time of a
+// sequence's clock is not known before a snapshot of that sequence. REALTIME is right to 256 ns: it does not fit a double.
 
 import { clock as clockField, clockId, clockSnapshot } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
@@ -42,7 +43,14 @@ export class PerfettoClocks {
   #originLow = 0;
   #originHigh = 0;
   /** ns from a clock's time to BOOTTIME's, by id. */
-  readonly #offsets = new Map<number, number>();
+  readonly #offsets: Map<number, number>;
+  /** The first of these of each clock. */
+  readonly firstOffsets = new Map<number, number>();
+
+  /** `offsets`: those before the first snapshots. */
+  constructor(offsets: ReadonlyMap<number, number> = new Map()) {
+    this.#offsets = new Map(offsets);
+  }
 
   /** Sets 0 of the axis, as a time of BOOTTIME. */
   setOrigin(origin: bigint): void {
@@ -59,19 +67,21 @@ export class PerfettoClocks {
     for (const { id, low, high, isIncremental, unit } of readings) {
       if (isOfSequence(id)) clocks.set(id, { isIncremental, unit, at: isIncremental ? now : now - (high * two32 + low) * unit });
       else if (id !== clockId.boottime && (this.#offsets.size < offsetsMax || this.#offsets.has(id))) {
-        this.#offsets.set(id, now - this.#relative(low, high));
+        const offset = now - this.#relative(low, high);
+        this.#offsets.set(id, offset);
+        if (!this.firstOffsets.has(id)) this.firstOffsets.set(id, offset);
       }
     }
   }
 
-  /** ns of the axis at a time of clock `id` (0: BOOTTIME). */
+  /** ns of the axis at a time of clock `id` (0: BOOTTIME); NaN where it is not known. */
   time(low: number, high: number, id: number, clocks: Map<number, SequenceClock>): number {
     if (!isOfSequence(id)) {
       const time = this.#relative(low, high);
       return id === 0 || id === clockId.boottime ? time : time + (this.#offsets.get(id) ?? 0);
     }
     const clock = clocks.get(id);
-    if (clock === undefined) return this.#relative(low, high);
+    if (clock === undefined) return Number.NaN;
     const length = (high * two32 + low) * clock.unit;
     if (!clock.isIncremental) return clock.at + length;
     clock.at += length;

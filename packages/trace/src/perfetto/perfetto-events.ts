@@ -3,7 +3,8 @@
 //   BEGIN, END of the same track right behind it    a whole span (the form of our writer)
 //   BEGIN, anything else                            an open span, closed by the END that ends it
 //
-// so the sink gets spans in order of start, as from a merge, and memory holds only the open ones.
+// so the sink gets spans in order of start, as from a merge, and memory holds only the open ones. Other writers may write packets in any order, such as
+// one thread after the other: where a first look (`learnOrder`) finds times that go back, all events are held in memory, and passed on by time.
 //
 // Invariant: every track event reaches the sink, or is counted in `skipped`.
 
@@ -12,13 +13,14 @@ import { launchFlow } from '../model/launch-flow.ts';
 import { type ReadBudget, textBytes } from '../model/read-budget.ts';
 import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoClocks } from './perfetto-clocks.ts';
-import { eventType, sequenceFlags } from './perfetto-fields.ts';
+import { eventType } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { inOrder, isReadable, timeOfPacket, trackOf } from './perfetto-order.ts';
 import { laneOfTrack, recogniseKind, type WritableEvent } from './perfetto-own.ts';
 import type { PerfettoPackets } from './perfetto-packets.ts';
 import { type PerfettoSequence, PerfettoSequences } from './perfetto-sequence.ts';
 import type { PerfettoSurvey } from './perfetto-survey.ts';
-import { PerfettoTrackEvent } from './perfetto-track-event.ts';
+import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
 
 /** Parts of a Perfetto trace that the sink did not get. */
@@ -33,6 +35,28 @@ export interface PerfettoSkipped {
   reversed: number;
   /** Arguments, or parts of them, beyond the limit. */
   arguments: number;
+  /** Flows of an event beside its first. */
+  flows: number;
+  /** Counter values beside events of other types. */
+  counters: number;
+}
+
+/** An event as its packet has it, with its texts. */
+interface PacketEvent {
+  time: number;
+  type: number;
+  track: Track;
+  name: string;
+  category: string;
+  flow: bigint | undefined;
+  /** A counter's value, with the sum of an incremental one. */
+  value: number;
+  arguments: Arguments | undefined;
+}
+
+/** An event held, and its place among them: its time, or that of its begin right before it, if that is later. */
+interface HeldEvent extends PacketEvent {
+  readonly place: number;
 }
 
 /** A track that has events. */
@@ -48,8 +72,8 @@ interface Track {
   cleared: number;
 }
 
-/** Memory of an open span: itself, and a name and arguments that may be its own. */
-function openBytes({ name, category, arguments: given = noArguments }: TraceEvent): number {
+/** Memory of an open span or a held event: itself, and a name and arguments that may be its own. */
+function openBytes({ name, category, arguments: given = noArguments }: Pick<TraceEvent, 'name' | 'category' | 'arguments'>): number {
   let bytes = 512 + 2 * (name.length + category.length);
   for (const [key, value] of given) bytes += textBytes + 2 * (key.length + (typeof value === 'string' ? value.length : 0));
   return bytes;
@@ -62,7 +86,7 @@ export class PerfettoEvents {
   readonly #sink: TraceSink;
   readonly #budget: ReadBudget;
   readonly #packets: PerfettoPackets;
-  readonly #clocks = new PerfettoClocks();
+  readonly #clocks: PerfettoClocks;
   readonly #sequences = new PerfettoSequences();
   /** Undefined for tracks of facts that our writer leaves about a process: those are no events. */
   readonly #tracks = new Map<TrackKey, Track | undefined>();
@@ -74,32 +98,46 @@ export class PerfettoEvents {
   #begun: Track | undefined;
   #lanes = 0;
   #open = 0;
+  /** The packet's event, reused. */
+  #now: PacketEvent | undefined;
+  /** All events, where they do not lie in the trace by time. */
+  readonly #held: HeldEvent[] | undefined;
 
-  constructor(survey: PerfettoSurvey, packets: PerfettoPackets, sink: TraceSink, budget: ReadBudget) {
+  constructor(survey: PerfettoSurvey, packets: PerfettoPackets, sink: TraceSink, budget: ReadBudget, order = inOrder) {
     this.#budget = budget;
     this.#survey = survey;
     this.#sink = sink;
     this.#packets = packets;
+    this.#clocks = new PerfettoClocks(order.firstOffsets);
     this.#clocks.setOrigin(survey.origin);
-    this.skipped = { packets: survey.otherPackets, bundles: survey.lostBundles, events: 0, reversed: 0, arguments: 0 };
+    this.#held = order.isByTime ? undefined : [];
+    const { otherPackets: packetsSkipped, lostBundles: bundles } = survey;
+    this.skipped = { packets: packetsSkipped, bundles, events: 0, reversed: 0, arguments: 0, flows: 0, counters: 0 };
   }
 
   /** Passes on the content of the current packet. */
   packet(): void {
     const packets = this.#packets;
     const sequence = this.#sequences.of(packets);
-    if (packets.snapshot.at >= 0) this.#clocks.snapshot(packets.wire, packets.snapshot, sequence.clocks);
     // Our writer writes a lane's descriptor when the merge announces the lane.
     if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#trackOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
-    // Read for every packet, as incremental clocks add up.
-    const time = packets.hasTime ? this.#time(sequence) : Number.NaN;
+    const time = timeOfPacket(packets, sequence, this.#clocks);
     if (packets.event.at >= 0) this.#trackEvent(sequence, time);
   }
 
-  /** Passes on what is left. */
-  end(): void {
+  /** Passes on what is left; yields after each event that was held. */
+  *end(): Generator<undefined, void> {
+    const held = this.#held ?? [];
+    held.sort((a, b) => a.place - b.place);
+    for (const event of held) {
+      this.#pass(event);
+      this.#budget.give(openBytes(event));
+      yield;
+    }
     this.#reportBegun();
     this.skipped.arguments = this.#fields.leftOut;
+    this.skipped.flows = this.#fields.flowsLeftOut;
+    this.skipped.counters = this.#fields.countersLeftOut;
   }
 
   /** Totals per process, counted here where the trace itself does not hold them. */
@@ -127,47 +165,65 @@ export class PerfettoEvents {
 
   #trackEvent(sequence: PerfettoSequence, time: number): void {
     const packets = this.#packets;
-    const { wire, flags } = packets;
+    const { wire } = packets;
     const fields = this.#fields;
     fields.read(wire, packets.event);
-    const needsState = (flags & sequenceFlags.needsState) !== 0;
-    if (!(Math.abs(time) <= Number.MAX_SAFE_INTEGER) || (needsState && sequence.cleared === 0)) {
+    if (!isReadable(packets, sequence, time)) {
       this.skipped.events++;
       return;
     }
-    const track = this.#trackOf(fields.track ?? sequence.defaultTrack ?? 0);
+    const track = this.#trackOf(trackOf(fields, sequence));
     if (track === undefined) return;
-    const { type } = fields;
+    this.#now ??= { time, type: 0, track, name: '', category: '', flow: undefined, value: 0, arguments: undefined };
+    const now = this.#now;
+    now.time = time;
+    now.type = fields.type;
+    now.track = track;
+    now.name = fields.name(sequence);
+    now.category = fields.category(sequence);
+    now.flow = fields.flow;
+    now.value = now.type === eventType.counter ? this.#valueOf(track, sequence) : 0;
+    now.arguments = fields.readArguments(wire, sequence);
+    if (this.#held === undefined) this.#pass(now);
+    else this.#hold(this.#held, now);
+  }
+
+  #hold(held: HeldEvent[], event: PacketEvent): void {
+    this.#budget.take(openBytes(event));
+    const { time, type, track } = event;
+    const before = held.at(-1);
+    const isEnd = type === eventType.sliceEnd && before?.type === eventType.sliceBegin && before.track === track;
+    held.push({ ...event, place: isEnd ? Math.max(time, before.place) : time });
+  }
+
+  #pass(event: PacketEvent): void {
+    const { track, type, time } = event;
     if (type === eventType.sliceEnd) {
-      if (track === this.#begun && fields.arguments === 0) this.#reportWhole(time);
+      if (track === this.#begun && event.arguments === undefined) this.#reportWhole(time);
       else {
         this.#reportBegun();
-        this.#close(track, time, sequence);
+        this.#close(event);
       }
       return;
     }
     this.#reportBegun();
-    if (type === eventType.counter) this.#counter(track, time, sequence);
+    if (type === eventType.counter) this.#counter(event);
     else if (type === eventType.instant) {
-      this.#fill(track, time, sequence);
+      this.#fill(event);
       this.#event.kind = 'instant';
       this.#report();
-    } else if (type === eventType.sliceBegin) this.#begin(track, time, sequence);
+    } else if (type === eventType.sliceBegin) this.#begin(event);
     else this.skipped.events++;
   }
 
-  #time({ defaultClock, clocks }: PerfettoSequence): number {
-    const { timeLow, timeHigh, clock } = this.#packets;
-    return this.#clocks.time(timeLow, timeHigh, clock === 0 ? defaultClock : clock, clocks);
-  }
-
-  #begin(track: Track, time: number, sequence: PerfettoSequence): void {
+  #begin(begun: PacketEvent): void {
+    const { track } = begun;
     if (this.#open >= limits.perfettoOpenSpansMax) {
       track.unheld++;
       this.skipped.events++;
       return;
     }
-    this.#fill(track, time, sequence);
+    this.#fill(begun);
     this.#recognise();
     this.#begun = track;
   }
@@ -191,7 +247,7 @@ export class PerfettoEvents {
     this.#report();
   }
 
-  #close(track: Track, time: number, sequence: PerfettoSequence): void {
+  #close({ track, time, arguments: given }: PacketEvent): void {
     if (track.unheld > 0) {
       track.unheld--;
       this.skipped.events++;
@@ -208,8 +264,8 @@ export class PerfettoEvents {
     Object.assign(event, begun);
     event.state = 'close';
     this.#endAt(time);
-    event.arguments = this.#fields.readArguments(this.#packets.wire, sequence);
-    if (event.arguments !== undefined) this.#recognise();
+    event.arguments = given;
+    if (given !== undefined) this.#recognise();
     // Our writer ends a span with all that it knows of it; others add to what they began it with.
     if (!this.#survey.isOurs && event.arguments !== undefined && begun.arguments !== undefined) {
       event.arguments = new Map([...begun.arguments, ...event.arguments]);
@@ -223,27 +279,30 @@ export class PerfettoEvents {
     event.length = nanos(Math.max(0, time - event.start));
   }
 
-  #counter(track: Track, time: number, { cleared }: PerfettoSequence): void {
-    const { counter } = track;
+  /** The counter's value in the packet's event. */
+  #valueOf(track: Track, { cleared }: PerfettoSequence): number {
+    const value = this.#fields.value * (track.counter?.multiplier ?? 1);
+    track.sum = track.cleared === cleared ? track.sum + value : value;
+    track.cleared = cleared;
+    return track.counter?.isIncremental === true ? track.sum : value;
+  }
+
+  #counter({ track, time, value }: PacketEvent): void {
     const event = this.#event;
     clear(event, track.lane, time);
     event.kind = 'counter';
     event.name = track.lane.name;
-    const value = this.#fields.value * (counter?.multiplier ?? 1);
-    track.sum = track.cleared === cleared ? track.sum + value : value;
-    track.cleared = cleared;
-    event.value = counter?.isIncremental === true ? track.sum : value;
+    event.value = value;
     this.#report();
   }
 
-  #fill(track: Track, time: number, sequence: PerfettoSequence): void {
-    const fields = this.#fields;
+  #fill({ track, time, name, category, flow, arguments: given }: PacketEvent): void {
     const event = this.#event;
     clear(event, track.lane, time);
-    event.name = fields.name(sequence);
-    event.category = fields.category(sequence);
-    event.flow = fields.flow;
-    event.arguments = fields.readArguments(this.#packets.wire, sequence);
+    event.name = name;
+    event.category = category;
+    event.flow = flow;
+    event.arguments = given;
   }
 
   #recognise(): void {

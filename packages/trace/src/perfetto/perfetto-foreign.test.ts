@@ -1,4 +1,5 @@
-// Traces unlike those of our writer, made field by field from Perfetto's public .proto files.
+// Traces unlike those of our writer, made field by field from Perfetto's public .proto files. They stay together because all are made by the same few
+// functions.
 
 import { deflateSync, gzipSync, unzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -107,7 +108,7 @@ describe('bundles of compressed packets', () => {
     return { names: calls.flatMap((call) => ('state' in call ? `${call.start} ${call.name}` : [])), skipped };
   };
   const at = (time: number, name: string) => event(time, instant, on(2, name));
-  const nothing = { packets: 0, bundles: 0, events: 0, reversed: 0, arguments: 0 };
+  const nothing = { packets: 0, bundles: 0, events: 0, reversed: 0, arguments: 0, flows: 0, counters: 0 };
 
   it('are read in their place, as zlib or gzip, with the tracks that they describe', () => {
     const inside = zipped([processTrack(1, 40, 'app'), threadTrack(2, 40, 41, 'main'), at(1100, 'b'), at(1200, 'c')]);
@@ -208,7 +209,7 @@ describe('a trace of somebody else', () => {
       ['load', 'net', 'main', 'http://x'],
       ['', '', 'events', undefined],
     ]);
-    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 0, arguments: 0 });
+    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 0, arguments: 0, flows: 0, counters: 0 });
   });
 
   it('holds a string once, however often it is given the same number', () => {
@@ -364,6 +365,130 @@ describe('a trace of somebody else', () => {
     expect(skipped.events).toBe(0);
   });
 
+  /** A clock snapshot of sequence 5: ids with times. */
+  const snapshotOf =
+    (...clocks: readonly (readonly [id: number, time: number, unit?: number])[]): Packet =>
+    (packet) => {
+      packet.uint(10, 5);
+      inside(packet, 6, (about) => {
+        for (const [id, time, unit] of clocks) {
+          inside(about, 1, (clock) => {
+            clock.uint(1, id);
+            clock.uint(2, time);
+            if (unit === undefined) return;
+            clock.bool(3, true);
+            clock.uint(4, unit);
+          });
+        }
+      });
+    };
+  const timed = (packets: readonly Packet[]) => {
+    const { calls, skipped } = readSinkCalls(foreign(packets));
+    const events = calls.flatMap((call) => ('state' in call ? `${call.start} ${call.state} ${call.name} ${call.length}` : []));
+    return { events, skipped: Object.fromEntries(Object.entries(skipped).filter(([, count]) => count > 0)) };
+  };
+
+  it('has its events by time, however its packets lie in it: the end of a span may come before its begin', () => {
+    const [a, b] = [on(2, 'a'), on(2, 'b')];
+    const packets = [
+      ...who,
+      event(1000, instant, on(bigTrack, 'first')),
+      event(1600, end, on(2)),
+      event(1100, begin, a),
+      event(1150, begin, on(2, 'in')),
+      event(1160, end, on(2)),
+      event(1900, begin, b),
+      event(1700, begin, on(2, 'early')),
+      event(1800, end, on(2)),
+      event(1950, end, on(2)),
+    ];
+    const events = ['0 whole first 0', '100 open a 0', '150 whole in 10', '100 close a 500', '700 whole early 100', '900 whole b 50'];
+    expect(timed(packets)).toEqual({ events, skipped: {} });
+    // Spans in the order of their ends, as converters write them.
+    expect(timed([...who, event(20, begin, a), event(30, end, on(2)), event(10, begin, b), event(40, end, on(2))]).events).toEqual([
+      '-10 open b 0',
+      '0 whole a 10',
+      '-10 close b 30',
+    ]);
+    // An end right behind its begin is its end, though it is earlier.
+    const reversed = [event(20, instant, a), event(15, begin, b), event(5, end, on(2)), event(16, instant, a)];
+    expect(timed([...who, ...reversed])).toEqual({
+      events: ['-5 whole b 0', '-4 whole a 0', '0 whole a 0'],
+      skipped: { reversed: 1 },
+    });
+  });
+
+  it('sums up an incremental counter in the order of its packets', () => {
+    const memory = track(7, (out) => inside(out, 8, (about) => about.bool(5, true)));
+    const plus = (time: number, value: number) => event(time, counter, (out) => [out.uint(11, 7), out.uint(30, value)]);
+    expect(reported([...who, memory, plus(10, 4), plus(20, 3), event(5, instant, on(2, 'late'))]).slice(1)).toEqual([
+      'thread main of browser',
+      '-5 instant late',
+      '0 counter events = 4',
+      '10 counter events = 7',
+    ]);
+  });
+
+  it('charges the events that it holds to bring them in order', () => {
+    const packets = [...who, ...Array.from({ length: 500 }, (_, at) => event(1000 - at, instant, on(2, 'e')))];
+    const read = (bytes: number) => {
+      const budget = new ReadBudget(bytes);
+      finish(readPerfetto(() => foreign(packets), budget).events({ begin() {}, lane() {}, event() {}, end() {} }));
+      return budget.held;
+    };
+    expect(() => read(200_000)).toThrow(expect.objectContaining({ code: 'memory' }));
+    expect(read(400_000)).toBe(read(800_000));
+  });
+
+  it('leaves out what needs the packets that were lost before it, until the state is cleared', () => {
+    const cleared: Packet = (packet) => {
+      snapshotOf([6, 1000], [64, 0, 1])(packet);
+      packet.uint(13, 1);
+    };
+    const at = (time: number, name: string) => event(time, instant, on(2, name), { flags: 2, clock: 64 });
+    const lost =
+      (write: Packet): Packet =>
+      (packet) => {
+        write(packet);
+        packet.bool(42, true);
+      };
+    const packets = [...who, lost(cleared), at(5, 'a'), lost(at(5, 'x')), at(5, 'y'), cleared, at(7, 'b')];
+    expect(timed(packets)).toEqual({ events: ['5 whole a 0', '7 whole b 0'], skipped: { events: 2 } });
+  });
+
+  it('takes the old mark of a cleared state', () => {
+    const cleared: Packet = (packet) => {
+      packet.uint(10, 5);
+      packet.bool(41, true);
+    };
+    expect(timed([...who, cleared, event(9, instant, on(2, 'a'), { flags: 2 })])).toEqual({ events: ['0 whole a 0'], skipped: {} });
+  });
+
+  it("leaves out times on a sequence's clock that no snapshot tells", () => {
+    const packets = [...who, event(900, instant, on(2, 'a')), event(7, instant, on(2, 'x'), { clock: 64 })];
+    expect(timed(packets)).toEqual({ events: ['0 whole a 0'], skipped: { events: 1 } });
+  });
+
+  it('places times before the first snapshot of their clock by that', () => {
+    const packets = [
+      ...who,
+      event(500, instant, on(2, 'a'), { clock: 3 }),
+      snapshotOf([6, 9000], [3, 600]),
+      event(9100, instant, on(2, 'b')),
+    ];
+    expect(timed(packets).events).toEqual(['-100 whole a 0', '100 whole b 0']);
+  });
+
+  it('counts flows beside the first of an event, and the counters that events carry', () => {
+    const both: Packet = (out) => {
+      on(2, 'a')(out);
+      for (const flow of [7n, 8n]) out.fixed64(47, flow);
+      for (const value of [500, 600]) out.uint(12, value);
+      out.double(46, 0.5);
+    };
+    expect(timed([...who, event(0, instant, both)])).toEqual({ events: ['0 whole a 0'], skipped: { flows: 1, counters: 3 } });
+  });
+
   it('skips and counts what it cannot read', () => {
     const ftrace: Packet = (packet) => inside(packet, 1, (out) => out.uint(1, 0));
     const legacy = event(10, 0, on(2, 'legacy'));
@@ -372,7 +497,7 @@ describe('a trace of somebody else', () => {
       foreign([...who, ftrace, ftrace, legacy, noTime, event(20, end, on(2)), event(30, instant, on(2, 'kept'))]),
     );
     expect(calls).toHaveLength(2);
-    expect(skipped).toEqual({ packets: 2, bundles: 0, events: 3, reversed: 0, arguments: 0 });
+    expect(skipped).toEqual({ packets: 2, bundles: 0, events: 3, reversed: 0, arguments: 0, flows: 0, counters: 0 });
   });
 
   it('reports nothing at times that no trace has, and no span of negative length', () => {
@@ -388,7 +513,7 @@ describe('a trace of somebody else', () => {
       ['backward', 100, 0],
       ['after', 120, 0],
     ]);
-    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 1, arguments: 0 });
+    expect(skipped).toEqual({ packets: 0, bundles: 0, events: 1, reversed: 1, arguments: 0, flows: 0, counters: 0 });
   });
 
   it('goes round no circle of tracks, and knows events on tracks that nobody describes', () => {

@@ -8,19 +8,23 @@
 // the event. So a first scan of each packet finds its parts.
 
 import { TraceError } from '../model/errors.ts';
-import { defaults, packet as field, trace } from './perfetto-fields.ts';
+import { defaults, packet as field, sequenceFlags, trace } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { cannotRead, lengthTag, varintTag, Wire } from './perfetto-wire.ts';
 
-/** Fields that our writer does not use. */
+/** Fields that our writer does not use. `stateCleared` is what `sequenceFlags` says, too: old writers set it alone. */
 const timestampClock = 58;
 const compressedPackets = 50;
+const stateCleared = 41;
+const previousDropped = 42;
 
 const packetTag = lengthTag(trace.packet);
 const timestampTag = varintTag(field.timestamp);
 const sequenceTag = varintTag(field.sequenceId);
 const flagsTag = varintTag(field.sequenceFlags);
 const clockTag = varintTag(timestampClock);
+const clearedTag = varintTag(stateCleared);
+const droppedTag = varintTag(previousDropped);
 const eventTag = lengthTag(field.trackEvent);
 const internedTag = lengthTag(field.internedData);
 const defaultsTag = lengthTag(field.defaults);
@@ -51,6 +55,8 @@ export class PerfettoPackets {
   clock = 0;
   sequence = 0;
   flags = 0;
+  /** Whether packets of its sequence were lost right before it. */
+  isAfterLoss = false;
   readonly event: PacketPart = { at: -1, end: -1 };
   readonly interned: PacketPart = { at: -1, end: -1 };
   readonly defaults: PacketPart = { at: -1, end: -1 };
@@ -218,7 +224,9 @@ export class PerfettoPackets {
         this.timeLow = wire.low;
         this.timeHigh = wire.high;
       } else if (tag === sequenceTag) this.sequence = wire.varint();
-      else if (tag === flagsTag) this.flags = wire.varint();
+      else if (tag === flagsTag) this.flags |= wire.varint();
+      else if (tag === clearedTag) this.flags |= wire.bool() ? sequenceFlags.stateCleared : 0;
+      else if (tag === droppedTag) this.isAfterLoss = wire.bool();
       else if (tag === eventTag) this.#part(this.event, end);
       else if (tag === internedTag) this.#part(this.interned, end);
       else if (tag === defaultsTag) this.#part(this.defaults, end);
@@ -235,6 +243,7 @@ export class PerfettoPackets {
     this.clock = 0;
     this.sequence = 0;
     this.flags = 0;
+    this.isAfterLoss = false;
     this.event.at = -1;
     this.interned.at = -1;
     this.defaults.at = -1;

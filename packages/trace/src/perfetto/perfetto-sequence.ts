@@ -22,8 +22,10 @@ export interface InternedHeld {
 const entryBytes = 64;
 
 export class PerfettoSequence {
-  /** How often its state was cleared; before the first time, its references are unknown. */
+  /** How often its state was cleared. */
   cleared = 0;
+  /** Whether its references are known: its state was cleared, and since then no packet of it was lost. */
+  isKnown = false;
   defaultTrack: TrackKey | undefined;
   defaultClock = 0;
   readonly clocks = new Map<number, SequenceClock>();
@@ -56,6 +58,7 @@ export class PerfettoSequence {
 
   /** Takes the current packet's changes of the state, before its event is read. */
   take(packets: PerfettoPackets): void {
+    if (packets.isAfterLoss) this.isKnown = false;
     if ((packets.flags & sequenceFlags.stateCleared) !== 0) this.#clear();
     if (packets.interned.at >= 0) this.#intern(packets.wire, packets.interned);
     if (packets.defaults.at >= 0) this.#setDefaults(packets);
@@ -63,6 +66,7 @@ export class PerfettoSequence {
 
   #clear(): void {
     this.cleared++;
+    this.isKnown = true;
     this.defaultTrack = undefined;
     this.defaultClock = 0;
     if (this.#bytes === 0) return;

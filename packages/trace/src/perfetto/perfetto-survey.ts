@@ -109,7 +109,14 @@ class Survey {
     if (packets.isLostBundle) this.#lostBundles++;
     if (event.at < 0) {
       if (packets.isLostBundle) return;
-      if (descriptor.at < 0 && snapshot.at < 0 && packets.interned.at < 0 && packets.defaults.at < 0 && packets.flags === 0)
+      if (
+        descriptor.at < 0 &&
+        snapshot.at < 0 &&
+        packets.interned.at < 0 &&
+        packets.defaults.at < 0 &&
+        packets.flags === 0 &&
+        !packets.isAfterLoss
+      )
         this.#otherPackets++;
       return;
     }

@@ -31,7 +31,7 @@ function cut(chunks: readonly Uint8Array[], chunkBytes: number): Uint8Array[] {
   return Array.from({ length: Math.ceil(whole.length / chunkBytes) }, (_, at) => whole.slice(at * chunkBytes, (at + 1) * chunkBytes));
 }
 
-const skippedNothing: PerfettoSkipped = { packets: 0, bundles: 0, events: 0, reversed: 0, arguments: 0 };
+const skippedNothing: PerfettoSkipped = { packets: 0, bundles: 0, events: 0, reversed: 0, arguments: 0, flows: 0, counters: 0 };
 
 describe('a trace of ours', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 12 });

@@ -1,15 +1,18 @@
-// Perfetto traces (.pftrace) → the calls of a merge to a sink. Two passes: processes (perfetto-survey.ts), then events (perfetto-events.ts).
+// Perfetto traces (.pftrace) → the calls of a merge to a sink. Passes: processes (perfetto-survey.ts), for other writers' traces the order of the events
+// (perfetto-order.ts), then the events (perfetto-events.ts).
 //
 //   bytes ─► perfetto-packets ─► perfetto-sequence ─► perfetto-track-event ─► perfetto-events ─► sink
 //            packet, parts       strings, defaults     fields                  spans, kinds
 //
 // Read in full: traces by perfetto/perfetto-writer.ts. From others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
 // flows, interned strings, clock snapshots, incremental timestamps, and compressed bundles of packets with all of these. Skipped and counted: every
-// other data source (ftrace, …), bundles that cannot be inflated, events in the legacy form of Chrome's JSON.
+// other data source (ftrace, …), bundles that cannot be inflated, events in the legacy form of Chrome's JSON, an event's flows beside its first and
+// the counters that it carries.
 
 import { ReadBudget } from '../model/read-budget.ts';
 import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
+import { inOrder, learnOrder, type PerfettoOrder } from './perfetto-order.ts';
 import { type InflateBundle, PerfettoPackets } from './perfetto-packets.ts';
 import { surveyPerfetto } from './perfetto-survey.ts';
 
@@ -24,6 +27,7 @@ export interface PerfettoTrace {
 
 /** About 2 ms of work. */
 const bytesPerYield = 65_536;
+const heldPerYield = 2048;
 
 /**
  * Surveys a trace at once, at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
@@ -39,20 +43,24 @@ export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new Read
     header: survey.header,
     stopped: survey.stopped,
     *events(sink) {
+      const passes = survey.isOurs ? 1 : 2;
+      const progress = { done: 0, total: passes * survey.bytes };
+      const order = survey.isOurs ? inOrder : yield* lookAt(new PerfettoPackets(open(), inflate), survey.origin, progress);
       const packets = new PerfettoPackets(open(), inflate);
       try {
         sink.begin(survey.header);
-        const events = new PerfettoEvents(survey, packets, sink, budget);
-        const progress = { done: 0, total: survey.bytes };
+        const events = new PerfettoEvents(survey, packets, sink, budget, order);
+        const before = progress.total - survey.bytes;
         let worked = 0;
         while (packets.next()) {
           events.packet();
           if (packets.worked - worked < bytesPerYield) continue;
           worked = packets.worked;
-          progress.done = packets.done;
+          progress.done = before + packets.done;
           yield progress;
         }
-        events.end();
+        let passed = 0;
+        for (const _ of events.end()) if (++passed % heldPerYield === 0) yield progress;
         sink.end(events.totals());
         return events.skipped;
       } finally {
@@ -60,4 +68,26 @@ export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new Read
       }
     },
   };
+}
+
+interface Progress {
+  done: number;
+  readonly total: number;
+}
+
+/** The order of another writer's events; closes `packets`. */
+function* lookAt(packets: PerfettoPackets, origin: bigint, progress: Progress): Generator<Progress, PerfettoOrder> {
+  try {
+    const look = learnOrder(packets, origin);
+    let worked = 0;
+    for (let step = look.next(); ; step = look.next()) {
+      if (step.done === true) return step.value;
+      if (packets.worked - worked < bytesPerYield) continue;
+      worked = packets.worked;
+      progress.done = packets.done;
+      yield progress;
+    }
+  } finally {
+    packets.close();
+  }
 }

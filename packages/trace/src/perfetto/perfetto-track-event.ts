@@ -10,6 +10,8 @@ import { fixed64Tag, lengthTag, varintTag, type Wire } from './perfetto-wire.ts'
 /** Fields that our writer does not use. */
 const terminatingFlow = 48;
 const terminatingFlowOld = 42;
+const extraCounters = 12;
+const extraDoubleCounters = 46;
 const annotationUint = 3;
 const annotationPointer = 7;
 const annotationNestedOld = 8;
@@ -31,6 +33,8 @@ const endingFlowTag = fixed64Tag(terminatingFlow);
 const endingFlowOldTag = varintTag(terminatingFlowOld);
 const counterTag = varintTag(event.counterValue);
 const doubleCounterTag = fixed64Tag(event.doubleCounterValue);
+const extraCounterTag = varintTag(extraCounters);
+const extraDoubleCounterTag = fixed64Tag(extraDoubleCounters);
 
 export type Arguments = Map<string, string | number>;
 
@@ -42,6 +46,10 @@ export class PerfettoTrackEvent {
   arguments = 0;
   /** Arguments, or parts of them, dropped beyond the limit. */
   leftOut = 0;
+  /** Flows beside the first of an event. */
+  flowsLeftOut = 0;
+  /** Values of counters beside an event's own. */
+  countersLeftOut = 0;
   #nameIid = 0;
   #name = '';
   #categoryIid = 0;
@@ -89,7 +97,10 @@ export class PerfettoTrackEvent {
       } else if (tag === flowOldTag || tag === endingFlowOldTag) {
         wire.varint();
         this.#flow(wire);
-      } else wire.skip(tag, end);
+      } else {
+        if (tag === extraCounterTag || tag === extraDoubleCounterTag) this.countersLeftOut++;
+        wire.skip(tag, end);
+      }
     }
   }
 
@@ -129,7 +140,10 @@ export class PerfettoTrackEvent {
   }
 
   #flow(wire: Wire): void {
-    if (this.#flowLow !== 0 || this.#flowHigh !== 0) return;
+    if (this.#flowLow !== 0 || this.#flowHigh !== 0) {
+      if (wire.low !== this.#flowLow || wire.high !== this.#flowHigh) this.flowsLeftOut++;
+      return;
+    }
     this.#flowLow = wire.low;
     this.#flowHigh = wire.high;
   }

@@ -50,26 +50,29 @@ export type Field =
   | CommunicationNumber
   | 'Ev Idx';
 
-/** Arguments excluded from an event's other arguments: they have columns of their own, or no use. */
-const ownColumns: ReadonlySet<Field> = new Set<Field>([
-  'External id',
-  'correlation',
-  'Sequence number',
-  'Fwd thread id',
-  'Call stack',
-  'Module Hierarchy',
-  'Async',
-  'Ev Idx',
-]);
+/**
+ * Arguments excluded from an event's other arguments, where their values are of this type: they have columns of their own, or no use. Other
+ * programs give other values under the same names.
+ */
+const ownColumns: ReadonlyMap<Field, KnownMember['column']> = new Map([
+  ['External id', 'number'],
+  ['correlation', 'number'],
+  ['Sequence number', 'number'],
+  ['Fwd thread id', 'number'],
+  ['Call stack', 'text'],
+  ['Module Hierarchy', 'text'],
+  ['Async', 'number'],
+  ['Ev Idx', 'any'],
+] as const);
 
 /** A member that is read. */
 export interface KnownMember {
   readonly field: Field;
-  /** Whether it is no other argument. */
-  readonly hasColumn: boolean;
+  /** The type of values by which it is no other argument; undefined if none makes it that. */
+  readonly column: 'number' | 'text' | 'any' | undefined;
 }
 
-const known = (field: Field): KnownMember => ({ field, hasColumn: ownColumns.has(field) });
+const known = (field: Field): KnownMember => ({ field, column: ownColumns.get(field) });
 
 export const eventFields: ReadonlyMap<string, KnownMember> = new Map(
   (['ph', 'cat', 'name', 'pid', 'tid', 'ts', 'dur', 'id', 'args'] as const).map((name) => [name, known(name)]),

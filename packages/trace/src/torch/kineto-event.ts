@@ -15,7 +15,7 @@ import { limits } from '../model/limits.ts';
 import { KinetoCounterNames } from './kineto-counter-names.ts';
 import { EventArguments } from './kineto-event-arguments.ts';
 import { argumentFields, eventFields, type Field, type KnownMember, phase } from './kineto-event-fields.ts';
-import { OpenSpans } from './kineto-open-spans.ts';
+import { type EndedSpan, OpenSpans } from './kineto-open-spans.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import { type KinetoTable, kinetoKinds } from './kineto-table.ts';
 import { TimeRounding } from './kineto-time-rounding.ts';
@@ -79,8 +79,6 @@ export class KinetoEvent {
   #givenName: string | undefined;
   /** Arguments left out: no JSON, or too deep. */
   #unfit = 0;
-  /** Other arguments of the begin that this event ends. */
-  #begun = 0;
   /** Those with columns. */
   #arguments = new EventArguments();
   readonly #others = new OtherArguments();
@@ -120,8 +118,14 @@ export class KinetoEvent {
     this.#others.forget();
   }
 
+  /** Appends the rows of spans that have ended and wait for one around them, which will not end. */
+  endWaiting(scanner: JsonScanner): void {
+    for (const [track, span] of this.#open.takeWaiting()) this.#appendEnded(scanner, span, track);
+  }
+
   /** Ends the file: spans without an end are counted; the precision of its times and the names of its counters are known. */
-  finish(): void {
+  finish(scanner: JsonScanner): void {
+    this.endWaiting(scanner);
     this.#table.skipped.malformed += this.#open.count;
     this.#table.timeError = this.#rounding.error;
     this.#counterNames.finish();
@@ -150,7 +154,6 @@ export class KinetoEvent {
     this.#arguments.clear();
     this.#others.clear();
     this.#unfit = 0;
-    this.#begun = 0;
   }
 
   #members(scanner: JsonScanner, keys: JsonKeys<KnownMember>, depth: number): void {
@@ -168,14 +171,15 @@ export class KinetoEvent {
       scanner.unfit = false;
       const known = keys.read(scanner);
       const first = scanner.peek();
+      const value = scanner.at;
       const field = known?.field;
       if (field === undefined) scanner.skip(depth);
       else if (first === json.quote) this.#string(field, scanner);
-      else if ((first >= 0x30 && first <= 0x39) || (first === json.minus && !scanner.isNoNumber(first))) this.#number(field, scanner);
+      else if (isNumber(scanner, first)) this.#number(field, scanner);
       else if (field === 'args' && first === json.openObject) this.#members(scanner, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
       if (scanner.unfit && depth === 2) this.#unfit++;
-      else if (keepsOthers && known?.hasColumn !== true) this.#others.add(scanner, from, scanner.at);
+      else if (keepsOthers && !hasColumn(known, first)) this.#others.add(scanner, from, value, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -410,21 +414,37 @@ export class KinetoEvent {
 
   /** Appends the span that ends; false if none is open, or it would end before it began. */
   #end(scanner: JsonScanner): boolean {
-    const span = this.#open.end(this.#track(), this.#name);
+    const track = this.#track();
+    const span = this.#open.end(track, this.#name);
     if (span === undefined) return false;
-    this.#duration = (this.#micros - span.micros) * 1000 + this.#nanos - span.nanos;
-    if (this.#duration < 0) return false;
-    this.#micros = span.micros;
-    this.#nanos = span.nanos;
-    this.#name = span.name;
-    this.#category = span.category;
-    this.#arguments.addFrom(span.arguments);
-    this.#begun = span.others;
-    this.#appendComplete(scanner);
-    return true;
+    const duration = (this.#micros - span.micros) * 1000 + this.#nanos - span.nanos;
+    const given = this.#arguments;
+    given.addFrom(span.arguments);
+    this.#arguments = span.arguments;
+    const ended = { ...span, arguments: given, others: this.#joined(span.others, this.#others.index(this.#table)), duration };
+    if (duration >= 0 && this.#open.waits(track, ended)) return true;
+    for (const row of this.#open.rowsOf(ended)) if (row.duration >= 0) this.#appendEnded(scanner, row, track);
+    return duration >= 0;
+  }
+
+  #appendEnded(
+    scanner: JsonScanner,
+    { micros, nanos, name, category, duration, others, arguments: given }: EndedSpan,
+    track: number,
+  ): void {
+    this.#micros = micros;
+    this.#nanos = nanos;
+    this.#name = name;
+    this.#category = category;
+    this.#duration = duration;
+    this.#appendRow(scanner, track, others, given);
   }
 
   #appendComplete(scanner: JsonScanner): void {
+    this.#appendRow(scanner, this.#track(), this.#others.index(this.#table), this.#arguments);
+  }
+
+  #appendRow(scanner: JsonScanner, track: number, others: number, given: EventArguments): void {
     const { events } = this.#table;
     if (this.#eventsBefore + events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
     const row = events.add();
@@ -433,10 +453,9 @@ export class KinetoEvent {
     columns.duration[row] = this.#duration;
     columns.name[row] = this.#name;
     columns.category[row] = this.#category;
-    columns.track[row] = this.#track();
-    const others = this.#joined(this.#begun, this.#others.index(this.#table));
+    columns.track[row] = track;
     if (others !== 0) columns.others[row] = others;
-    this.#arguments.append(this.#table, row);
+    given.append(this.#table, row);
   }
 
   #joined(begun: number, others: number): number {
@@ -531,6 +550,17 @@ export class KinetoEvent {
     this.#lastTrack = track;
     return track;
   }
+}
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+/** Whether the value at the scanner, whose first byte is `first`, is a number. */
+const isNumber = (scanner: JsonScanner, first: number): boolean => isDigit(first) || (first === json.minus && !scanner.isNoNumber(first));
+
+/** Whether a value that begins with `first` goes into a column of its own, or nowhere. */
+function hasColumn(known: KnownMember | undefined, first: number): boolean {
+  const column = known?.column;
+  if (column === undefined || column === 'any') return column === 'any';
+  return column === 'text' ? first === json.quote : first === json.minus || isDigit(first);
 }
 
 /** A counter's value, which some writers give as text; NaN for all else. */

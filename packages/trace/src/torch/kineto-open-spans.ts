@@ -1,6 +1,10 @@
 // Spans of Chrome traces that come as two events, begin ("B") and end ("E"), as Horovod's timeline has them: the end closes the last begin of
 // its name on its track, for spans may overlap by the rounding of their times; an end without such a begin closes the last one.
 //
+// Rows of equal times nest in their order in the table. Spans end innermost first, so one that began together with the span around it waits for that:
+//
+//   B a   B b   B c   E c   E b   E a       all at one time, as sampling profilers write them: rows a, b, c
+//
 // Invariant: a span is complete or counted. Its length is never guessed.
 // Invariant: a begin and an end take the same time whatever is open.
 
@@ -18,6 +22,15 @@ export interface OpenSpan {
   readonly arguments: EventArguments;
   /** As in `events`; 0 for none. */
   others: number;
+  /** Begins of the file before this one. */
+  number?: number;
+  /** Spans inside of it that began with it and have ended. */
+  inner?: EndedSpan[];
+}
+
+export interface EndedSpan extends OpenSpan {
+  /** ns. */
+  readonly duration: number;
 }
 
 interface Entry {
@@ -34,6 +47,11 @@ class TrackSpans {
 
   get open(): OpenSpan[] {
     return this.#entries.filter(({ hasEnded }) => !hasEnded).map(({ span }) => span);
+  }
+
+  /** The last one that is open. */
+  get last(): OpenSpan | undefined {
+    return this.#entries.at(-1)?.span;
   }
 
   push(span: OpenSpan): void {
@@ -72,6 +90,8 @@ const spanBytes = 512;
 export class OpenSpans {
   /** Spans begun and not ended. */
   count = 0;
+  #waiting = 0;
+  #begun = 0;
   readonly #byTrack = new Map<number, TrackSpans>();
   readonly #budget: ReadBudget;
 
@@ -81,7 +101,9 @@ export class OpenSpans {
 
   /** Runs `clear`, which clears `texts`, and puts back those of open spans. */
   keepArguments(texts: StringTable, clear: () => void): void {
-    const kept = [...this.#byTrack.values()].flatMap(({ open }) => open.map((span) => [span, texts.get(span.others)] as const));
+    const kept = [...this.#byTrack.values()].flatMap(({ open }) =>
+      open.flatMap((span) => [span, ...(span.inner ?? [])]).map((span) => [span, texts.get(span.others)] as const),
+    );
     clear();
     for (const [span, text] of kept) span.others = texts.index(text);
   }
@@ -91,16 +113,52 @@ export class OpenSpans {
     this.#budget.take(spanBytes);
     const spans = this.#byTrack.get(track) ?? new TrackSpans();
     this.#byTrack.set(track, spans);
+    span.number = this.#begun++;
     spans.push(span);
     this.count++;
   }
 
-  /** Forgets all open spans; returns how many there were. */
+  /** Whether a span that has ended waits for the one around it, because they began together. If not, `rowsOf` has it. Throws TraceError `memory`. */
+  waits(track: number, span: EndedSpan): boolean {
+    const around = this.#byTrack.get(track)?.last;
+    if (around === undefined || around.micros !== span.micros || around.nanos !== span.nanos) return false;
+    this.#budget.take(spanBytes);
+    this.#waiting++;
+    if (around.inner === undefined) around.inner = span.inner ?? [];
+    else for (const inner of span.inner ?? []) around.inner.push(inner);
+    around.inner.push(span);
+    return true;
+  }
+
+  /** The span and those that waited for it, in order of begin. */
+  rowsOf(span: EndedSpan): readonly EndedSpan[] {
+    return span.inner === undefined ? [span] : this.#ordered([...span.inner, span], span.inner.length);
+  }
+
+  /** Spans that wait for one that does not end, each with its track. */
+  *takeWaiting(): Generator<readonly [track: number, span: EndedSpan]> {
+    for (const [track, { open }] of this.#byTrack) {
+      for (const around of open) {
+        const { inner = [] } = around;
+        delete around.inner;
+        for (const span of this.#ordered(inner, inner.length)) yield [track, span];
+      }
+    }
+  }
+
+  #ordered(spans: EndedSpan[], waited: number): readonly EndedSpan[] {
+    this.#waiting -= waited;
+    this.#budget.give(waited * spanBytes);
+    return spans.sort((a, b) => (a.number ?? 0) - (b.number ?? 0));
+  }
+
+  /** Forgets all open spans and those that wait for them; returns how many there were. */
   clear(): number {
-    const { count } = this;
+    const count = this.count + this.#waiting;
     this.#byTrack.clear();
     this.#budget.give(count * spanBytes);
     this.count = 0;
+    this.#waiting = 0;
     return count;
   }
 

@@ -7,6 +7,16 @@ import { limits } from '../model/limits.ts';
 import { copyBytes, type ViewedBytes } from '../model/viewed-bytes.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
+/** Digits that a double holds exactly; characters of the longest number that is judged. */
+const exactDigits = 15;
+const wholeCharsMax = 64;
+
+function isInexact(bytes: Uint8Array, from: number, to: number): boolean {
+  if (to - from > wholeCharsMax) return false;
+  const text = decodeUtf8(bytes, from, to);
+  return /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
+}
+
 export class OtherArguments implements ViewedBytes {
   /** The members so far, joined by commas, and room. */
   bytes = new Uint8Array(1024);
@@ -24,9 +34,20 @@ export class OtherArguments implements ViewedBytes {
     this.#length = 0;
   }
 
-  /** Adds `bytes[from, to)`: a key, its colon and its value. */
-  add({ bytes, view }: ViewedBytes, from: number, to: number): void {
-    const needed = this.#length + 1 + to - from;
+  /** Adds `bytes[from, to)`: a key, its colon and its value, which begins at `value`. A whole number that no double holds becomes text. */
+  add({ bytes, view }: ViewedBytes, from: number, value: number, to: number): void {
+    if (to - value > exactDigits && isInexact(bytes, value, to)) {
+      this.#add({ bytes, view }, from, value);
+      this.bytes[this.#length++] = json.quote;
+      copyBytes({ bytes, view }, value, to, this, this.#length);
+      this.#length += to - value;
+      this.bytes[this.#length++] = json.quote;
+    } else this.#add({ bytes, view }, from, to);
+  }
+
+  #add({ bytes, view }: ViewedBytes, from: number, to: number): void {
+    // With room for a number as text.
+    const needed = this.#length + 1 + to - from + wholeCharsMax + 2;
     if (needed > this.bytes.length) {
       const wider = new Uint8Array(2 * needed);
       wider.set(this.bytes.subarray(0, this.#length));

@@ -77,7 +77,17 @@ test('reads a small trace into columns', () => {
   expect(table.profileStart).toBe(316);
   expect(table.metadata.get('distributedInfo')).toEqual({ rank: 3 });
   expect(table.metadata.get('traceName')).toBe('a/b');
-  expect(table.skipped).toEqual({ markers: 1, otherKinds: 1, malformed: 1, metadata: 0, arguments: 0, values: 0, broken: 0, rest: 0 });
+  expect(table.skipped).toEqual({
+    markers: 1,
+    otherKinds: 1,
+    malformed: 1,
+    metadata: 0,
+    arguments: 0,
+    values: 0,
+    broken: 0,
+    flows: 1,
+    rest: 0,
+  });
 });
 
 test.for(['bmm_nested', 'conv_train', 'mask_indices'])('has every time of %s as JSON.parse has it, to the nanosecond', (name) => {
@@ -413,6 +423,32 @@ describe("other programs' Chrome traces", () => {
       };
       expect(read(of('B', 1, begin), of('E', 3, end))).toEqual(read({ ...of('X', 1, { ...begin, ...end }), dur: 2 }));
     }
+  });
+
+  test("arguments with torch's names, and values of another type than torch gives them, are kept as any others", () => {
+    const others = '"Stack":["f","g"],"Async":"yes","correlation":"abc","External id":{"a":1},"Sequence number":null,"Module Hierarchy":3';
+    const own = '"Call stack":"f;g","Fwd thread id":-2,"Ev Idx":4,"Python id":null';
+    const text = `[{"ph":"X","name":"a","pid":1,"ts":0,"dur":1,"args":{${others},${own}}}]`;
+    const { events, arguments: texts, skipped } = readKineto(bytesOf(text), { keep: 'all' });
+    expect([texts.get(events.columns.others[0] as number), skipped.values]).toEqual([others, 0]);
+  });
+
+  test('whole numbers that no double holds are kept as text', () => {
+    const wide = ['18446744073709551615', '-9007199254740993', `1${'0'.repeat(62)}`];
+    const exact = ['9007199254740991', '0.12345678901234567', '1e300', '"18446744073709551615"', '{"x":18446744073709551615}'];
+    const members = (texts: readonly string[]) => texts.map((text, at) => `"k${at}":${text}`).join();
+    const text = `[{"ph":"X","name":"a","pid":1,"ts":0,"dur":1,"args":{${members([...wide, ...exact])}}}]`;
+    const { events, arguments: texts } = readKineto(bytesOf(text), { keep: 'all' });
+    expect(texts.get(events.columns.others[0] as number)).toBe(members([...wide.map((number) => `"${number}"`), ...exact]));
+  });
+
+  test('ends of arrows inside of events are counted: a batch has those at the start of one', () => {
+    const span = (ts: number, tid = 1): object => ({ ph: 'X', name: 'a', pid: 1, tid, ts, dur: 10 });
+    const flow = (ph: string, ts: number, tid = 1): object => ({ ph, name: 'f', cat: 'x', id: 7, pid: 1, tid, ts });
+    const placed = [flow('s', 0), span(0), span(20), span(20), flow('f', 20), flow('s', 20)];
+    const left = (...events: object[]) => readKineto(bytesOf(JSON.stringify(events)), { keep: 'all' }).skipped.flows;
+    expect(left(...placed)).toBe(0);
+    expect(left(...placed, flow('s', 5), flow('f', 20.001), flow('f', 20, 2), span(20, 3))).toBe(3);
   });
 
   test('an end closes the last span of its name, or the last one', () => {

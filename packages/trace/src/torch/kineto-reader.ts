@@ -20,6 +20,7 @@ import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-bu
 import { KinetoEvent } from './kineto-event.ts';
 import { KinetoSpill } from './kineto-spill.ts';
 import { KinetoTable } from './kineto-table.ts';
+import { unplacedFlows } from './unplaced-flows.ts';
 
 type State =
   | 'start'
@@ -106,9 +107,10 @@ export class KinetoReader {
       if (this.#state !== 'end' && this.#table.stopped === undefined)
         this.#stop(this.#broken ?? this.#scanner.error('truncated', 'the file ends before its data does'));
     }
-    this.#event.finish();
+    this.#event.finish(this.#scanner);
     if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
     const base = this.#table.metadata.get('baseTimeNanoseconds');
+    if (this.#spill === undefined) this.#table.skipped.flows = unplacedFlows(this.#table);
     this.#spill?.finish();
     this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
     return this.#table;
@@ -165,6 +167,7 @@ export class KinetoReader {
 
   /** Keeps what was read before the error; without any event, and where memory or limits end the reading, throws it. */
   #stop(error: TraceError): void {
+    this.#event.endWaiting(this.#scanner);
     const { events, memory, instants, counters, flows, skipped } = this.#table;
     const isEmpty = this.#spill === undefined && [events, memory, instants, counters, flows].every(({ length }) => length === 0);
     if (isEmpty || !stoppable.has(error.code)) throw error;

@@ -76,7 +76,7 @@ interface Part {
 
 type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
 /** Counts as batches carry them; these where there are any. */
-const laterCounts = ['values', 'broken', 'rest'] as const;
+const laterCounts = ['values', 'broken', 'flows', 'rest'] as const;
 type LaterCounts = (typeof laterCounts)[number];
 type LeftOutCounts = Readonly<Record<Exclude<LeftOut, LaterCounts>, number> & Partial<Record<LaterCounts, number>>>;
 

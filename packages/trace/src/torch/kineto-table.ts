@@ -149,6 +149,8 @@ export interface KinetoSkipped {
   values: number;
   /** Places that are no JSON, each left out together with the event around it. */
   broken: number;
+  /** Ends of arrows at which no event begins (unplaced-flows.ts); not counted in a file that outgrew memory. */
+  flows: number;
   /** 1 where reading stopped before the file's end: `KinetoTable.stopped`. */
   rest: number;
 }
@@ -178,7 +180,17 @@ export class KinetoTable {
   /** Names from `process_name` and `thread_name` events: by pid, by index of the track. */
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
-  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0, values: 0, broken: 0, rest: 0 };
+  readonly skipped: KinetoSkipped = {
+    markers: 0,
+    otherKinds: 0,
+    malformed: 0,
+    metadata: 0,
+    arguments: 0,
+    values: 0,
+    broken: 0,
+    flows: 0,
+    rest: 0,
+  };
   /** Byte of the file at which the first event that lost something, or all, begins; undefined if none did. */
   leftOutAt: number | undefined;
   /** Where and why the first of the `broken` places is no JSON. */

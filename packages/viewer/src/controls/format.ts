@@ -99,9 +99,13 @@ export function formatTime(ns: number, grain = 1): string {
   return seconds < 3600 ? `${sign}${clock.replace(/^0(?=\d:)/, '')}` : `${sign}${Math.floor(seconds / 3600)}:${clock}`;
 }
 
+/** ns since 1970, in 2001. Less is no date: times of Chrome's traces count from when their host was started. */
+const oldestUnix = 10n ** 18n;
+
 /** Wall-clock time at a trace time, in the reader's time zone: `2026-03-04 05:06:07.123`; undefined without an epoch (`RunModel.unixEpoch`). */
 export function formatWallClock(unixEpoch: string | null, ns: number): string | undefined {
   if (unixEpoch === null || !/^\d{1,20}$/.test(unixEpoch) || !Number.isFinite(ns)) return undefined;
+  if (BigInt(unixEpoch) < oldestUnix) return undefined;
   const at = new Date(Number((BigInt(unixEpoch) + BigInt(Math.round(ns))) / 1_000_000n));
   if (Number.isNaN(at.getTime())) return undefined;
   const two = (value: number): string => String(value).padStart(2, '0');
