@@ -11,10 +11,14 @@ import type { KinetoTable } from './kineto-table.ts';
 const exactDigits = 15;
 const wholeCharsMax = 64;
 
+/** Whether the value in `bytes[from, to)` is a whole number that no double holds. */
 function isInexact(bytes: Uint8Array, from: number, to: number): boolean {
   if (to - from > wholeCharsMax) return false;
-  const text = decodeUtf8(bytes, from, to);
-  return /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
+  for (let at = bytes[from] === json.minus ? from + 1 : from; at < to; at++) {
+    const byte = bytes[at] as number;
+    if (byte < 0x30 || byte > 0x39) return false;
+  }
+  return !Number.isSafeInteger(Number(decodeUtf8(bytes, from, to)));
 }
 
 export class OtherArguments implements ViewedBytes {
