@@ -497,6 +497,18 @@ describe('a job that was started again', () => {
     expect(found([2, 2])).toEqual([['straggler', [2]]]);
   });
 
+  test('with fewer ranks: both attempts are judged', () => {
+    const slow = (rank: number): GpuFault[] => [{ kind: 'slow_kernels', rank, amount: 12 }];
+    const first = textsOf({ seed: 41, ranks: 6, steps: 8, faults: slow(1) });
+    const second = textsOf({ seed: 42, ranks: 4, steps: 7, faults: slow(3), laterNs: 100_000_000_000n });
+    const { blame } = judged(sourcesOfAttempts([first, second].map((texts) => texts.map(tableOfKineto))));
+    expect(blame?.findings.map(({ kind, ranks, affectedSteps }) => [kind, ranks, affectedSteps]).sort()).toEqual([
+      ['straggler', [1], 7],
+      ['straggler', [3], 6],
+    ]);
+    expect(blame?.steps.count).toBe(13);
+  });
+
   test('both are balanced, with a row for each life and a path of the last', () => {
     const { blame, summary } = attempts(3, [undefined, undefined], [6, 6]);
     expect(blame).toMatchObject({ verdict: 'balanced', findings: [] });

@@ -139,7 +139,9 @@ export class GpuBlameSink implements TraceSink {
    * has device work, or no step was recorded of all of them.
    */
   get levels(): DeviceLevels | undefined {
-    const [, together = []] = this.#attempts.at(-1) ?? [];
+    const attempts = this.#attempts.map(([, together]) => together);
+    const most = Math.max(...attempts.map(({ length }) => length));
+    const together = attempts.findLast(({ length }) => length === most) ?? [];
     const lap = lapsOf(together.map((record) => this.#rankOf(record))).at(-1);
     if (lap === undefined) return undefined;
     const steps = new DeviceSteps(lap, this.#parts.groups);
@@ -151,7 +153,7 @@ export class GpuBlameSink implements TraceSink {
     return blame && { blame, kernels, kernelsLeftOut: all.size - kernels.size };
   }
 
-  /** Attempts in order, of those with the most ranks; none where a rank with steps has no device work. */
+  /** Attempts in order, without a single rank's where others have more; none where a rank with steps has no device work. */
   get #attempts(): readonly (readonly [number, readonly RankRecord[]])[] {
     // A rank that only waits for its device has no device work.
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
@@ -165,7 +167,7 @@ export class GpuBlameSink implements TraceSink {
       else together.push(record);
     }
     const most = Math.max(...[...attempts.values()].map(({ length }) => length));
-    return [...attempts].filter(([, { length }]) => length === most).sort(([a], [b]) => a - b);
+    return [...attempts].filter(([, { length }]) => length > 1 || most === 1).sort(([a], [b]) => a - b);
   }
 
   #rankOf({ process, members, work }: RankRecord): DeviceRank {
