@@ -459,6 +459,19 @@ test('a rank of which nothing was recorded may be to blame', () => {
   expect(blame?.findings[0]?.evidence[0]).toMatch(/^nothing was heard of rank 4:/);
 });
 
+test('a rank without steps may be to blame: the others are not called balanced while they wait for it', () => {
+  const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 2, amount: 12 }];
+  const withoutSteps = (text: string): string =>
+    text
+      .split('\n')
+      .filter((line) => !line.includes('ProfilerStep#'))
+      .join('\n');
+  const texts = textsOf({ seed: 5, faults }).map((text, rank) => (rank === 2 ? withoutSteps(text) : text));
+  const { blame } = judged(sourcesOfKineto(texts.map(tableOfKineto)));
+  expect(blame?.verdict).toBe('inconclusive');
+  expect(blame?.findings[0]?.evidence[0]).toMatch(/^rank 2 has no steps to compare with the others':/);
+});
+
 describe('a job that was started again', () => {
   const attempts = (seed: number, slow: readonly (number | undefined)[], steps: readonly number[]) =>
     judged(
