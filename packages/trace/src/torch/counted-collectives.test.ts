@@ -99,6 +99,25 @@ describe.each([0, 1])('the count from the end of the files of a pipeline (seed %
   it('is believed of the two stages that end together', () => expect(apart(ended([2]))).not.toContain(0));
 });
 
+describe('the count from the end of files that end with different steps', () => {
+  const clocks = clocksApart(4);
+  const filesOf = (steps: number): string[] => gpuJob({ seed: 1, ranks: 4, steps, clocks }).files.map(({ text }) => text);
+  const linesOf = (text: string, isKept: (line: string) => boolean): string => text.split('\n').filter(isKept).join('\n');
+  const withoutSteps = (text: string): string => linesOf(text, (line) => !line.includes('ProfilerStep#'));
+  const [whole, shorter] = [filesOf(6), filesOf(4)] as [string[], string[]];
+
+  it('is not believed where they have no step in common', () => {
+    // Steps are numbered from 2: rank 3 ends with step 5, and the others hold 6 and 7 alone.
+    const late = whole.map((text) => linesOf(text, (line) => !/ProfilerStep#[2-5]"/.test(line)));
+    expect(apart([...late.slice(0, 3), shorter[3] as string])).toContain(3);
+  });
+
+  it('is not believed of a file without steps, as it may end with any', () => {
+    expect(apart([...whole.slice(0, 2), shorter[2] as string, withoutSteps(shorter[3] as string)])).toEqual(expect.arrayContaining([2, 3]));
+    expect(apart([...whole.slice(0, 3), withoutSteps(whole[3] as string)])).toEqual([]);
+  });
+});
+
 /** The file without the collectives of all ranks: groups of a stage, and sends, are left. */
 function withoutMeetingsOfAll(text: string): string {
   const lines = text.split('\n');

@@ -145,6 +145,7 @@ class Judge {
 
   readonly #strangers = new Set<number>();
   readonly #steps = new Map<number, StepsOfFile>();
+  #haveOtherEnds: boolean | undefined;
 
   constructor(processes: readonly CountedProcess[]) {
     this.#processes = processes;
@@ -254,10 +255,11 @@ class Judge {
     return isNear || pairs >= pairsSure ? { least, most } : 'unproven';
   }
 
-  /** Whether two files end with different steps, and no offset from `least` to `most` lays steps of one number upon each other. */
+  /** Whether two files end with different steps, as far as is known, and no offset from `least` to `most` lays steps of one number upon each other. */
   #areStepsApart(one: number, two: number, least: number, most: number): boolean {
     const [mine, theirs] = [this.#stepsOf(one), this.#stepsOf(two)];
-    if (mine.size === 0 || theirs.size === 0 || mine.last === theirs.last) return false;
+    if (mine.size === 0 || theirs.size === 0) return this.#endsDiffer;
+    if (mine.last === theirs.last) return false;
     const apart = Number((this.#processes[two] as CountedProcess).epoch - (this.#processes[one] as CountedProcess).epoch);
     const offsets: number[] = [];
     const lengths: number[] = [];
@@ -267,9 +269,15 @@ class Judge {
       offsets.push(start - (same.start + apart));
       lengths.push(length);
     }
-    if (offsets.length === 0) return false;
+    if (offsets.length === 0) return true;
     const [offset, far] = [median(offsets), stepsApartMax * median(lengths)];
     return least > offset + far || most < offset - far;
+  }
+
+  /** Whether files are known to end with different steps. */
+  get #endsDiffer(): boolean {
+    this.#haveOtherEnds ??= new Set(this.#processes.flatMap((_, process) => this.#stepsOf(process).last ?? [])).size > 1;
+    return this.#haveOtherEnds;
   }
 
   #stepsOf(process: number): StepsOfFile {
