@@ -196,8 +196,9 @@ function attemptsOfJob(processes: readonly (readonly TorchProfile[])[]): readonl
   const origin = processes[0]?.[0]?.first ?? 0n;
   return attemptsOf(
     processes.map((files) => {
-      const last = files.at(-1) as TorchProfile;
-      return { rank: rankOf(files), from: Number((files[0] as TorchProfile).first - origin), until: Number(last.last - origin) };
+      const [first, last] = [files[0] as TorchProfile, files.at(-1) as TorchProfile];
+      const size = worldSizeInFile(first.table);
+      return { rank: rankOf(files), from: Number(first.first - origin), until: Number(last.last - origin), size };
     }),
   );
 }

@@ -105,6 +105,8 @@ export interface Blame {
 export interface BlameContext {
   /** Ranks that sent nothing. */
   readonly missing?: readonly number[] | undefined;
+  /** Ranks that worked meanwhile, but recorded no steps. */
+  readonly stepless?: readonly number[] | undefined;
   readonly change?: BlameChange | undefined;
 }
 
@@ -240,7 +242,11 @@ function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Bl
 const notHeardOf = (missing: readonly number[]): string =>
   `nothing was heard of ${missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`}`;
 
-function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
+function whyInconclusive(
+  window: BlameWindow,
+  breakdown: readonly RankBreakdown[],
+  { missing = [], stepless = [] }: BlameContext,
+): string[] {
   const { steps, ranks, roles, basis, hidden = [] } = window;
   const why: string[] = [];
   // No steps is a valid input: there is nothing to judge.
@@ -252,6 +258,10 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   if (ranks.length < 2) why.push('there are no two ranks to compare');
   if (missing.length > 0) {
     why.push(`${notHeardOf(missing)}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
+  }
+  if (stepless.length > 0) {
+    const [who, whose] = stepless.length === 1 ? [`rank ${stepless[0]} has`, 'its'] : [`${stepless.length} ranks have`, 'their'];
+    why.push(`${who} no steps to compare with the others': what these waited for may be ${whose} doing`);
   }
   if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole)) {
     const recorded = hidden.length > 0 ? 'not all' : 'no';

@@ -459,6 +459,19 @@ test('a rank of which nothing was recorded may be to blame', () => {
   expect(blame?.findings[0]?.evidence[0]).toMatch(/^nothing was heard of rank 4:/);
 });
 
+test('a rank without steps may be to blame: the others are not called balanced while they wait for it', () => {
+  const faults: GpuFault[] = [{ kind: 'slow_kernels', rank: 2, amount: 12 }];
+  const withoutSteps = (text: string): string =>
+    text
+      .split('\n')
+      .filter((line) => !line.includes('ProfilerStep#'))
+      .join('\n');
+  const texts = textsOf({ seed: 5, faults }).map((text, rank) => (rank === 2 ? withoutSteps(text) : text));
+  const { blame } = judged(sourcesOfKineto(texts.map(tableOfKineto)));
+  expect(blame?.verdict).toBe('inconclusive');
+  expect(blame?.findings[0]?.evidence[0]).toMatch(/^rank 2 has no steps to compare with the others':/);
+});
+
 describe('a job that was started again', () => {
   const attempts = (seed: number, slow: readonly (number | undefined)[], steps: readonly number[]) =>
     judged(
@@ -495,6 +508,18 @@ describe('a job that was started again', () => {
       ['straggler', [3]],
     ]);
     expect(found([2, 2])).toEqual([['straggler', [2]]]);
+  });
+
+  test('with fewer ranks: both attempts are judged', () => {
+    const slow = (rank: number): GpuFault[] => [{ kind: 'slow_kernels', rank, amount: 12 }];
+    const first = textsOf({ seed: 41, ranks: 6, steps: 8, faults: slow(1) });
+    const second = textsOf({ seed: 42, ranks: 4, steps: 7, faults: slow(3), laterNs: 100_000_000_000n });
+    const { blame } = judged(sourcesOfAttempts([first, second].map((texts) => texts.map(tableOfKineto))));
+    expect(blame?.findings.map(({ kind, ranks, affectedSteps }) => [kind, ranks, affectedSteps]).sort()).toEqual([
+      ['straggler', [1], 7],
+      ['straggler', [3], 6],
+    ]);
+    expect(blame?.steps.count).toBe(13);
   });
 
   test('both are balanced, with a row for each life and a path of the last', () => {

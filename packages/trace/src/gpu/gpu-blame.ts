@@ -7,7 +7,7 @@
 // started again is judged on its own.
 
 import { nanosPerMs } from '@ranktrace/protocol';
-import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
+import { type Blame, type BlameContext, type BlameFinding, judgeWindow } from '../blame/blame.ts';
 import {
   type BlameChange,
   type BlameLevels,
@@ -139,7 +139,9 @@ export class GpuBlameSink implements TraceSink {
    * has device work, or no step was recorded of all of them.
    */
   get levels(): DeviceLevels | undefined {
-    const [, together = []] = this.#attempts.at(-1) ?? [];
+    const attempts = this.#attempts.map(([, together]) => together);
+    const most = Math.max(...attempts.map(({ length }) => length));
+    const together = attempts.findLast(({ length }) => length === most) ?? [];
     const lap = lapsOf(together.map((record) => this.#rankOf(record))).at(-1);
     if (lap === undefined) return undefined;
     const steps = new DeviceSteps(lap, this.#parts.groups);
@@ -151,7 +153,7 @@ export class GpuBlameSink implements TraceSink {
     return blame && { blame, kernels, kernelsLeftOut: all.size - kernels.size };
   }
 
-  /** Attempts in order, of those with the most ranks; none where a rank with steps has no device work. */
+  /** Attempts in order, without a single rank's where others have more; none where a rank with steps has no device work. */
   get #attempts(): readonly (readonly [number, readonly RankRecord[]])[] {
     // A rank that only waits for its device has no device work.
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0 && work.extent !== undefined);
@@ -165,7 +167,7 @@ export class GpuBlameSink implements TraceSink {
       else together.push(record);
     }
     const most = Math.max(...[...attempts.values()].map(({ length }) => length));
-    return [...attempts].filter(([, { length }]) => length === most).sort(([a], [b]) => a - b);
+    return [...attempts].filter(([, { length }]) => length > 1 || most === 1).sort(([a], [b]) => a - b);
   }
 
   #rankOf({ process, members, work }: RankRecord): DeviceRank {
@@ -192,6 +194,7 @@ export class GpuBlameSink implements TraceSink {
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     const judged: RunBlame[] = [];
     const missing = ranks.length === 1 ? [] : this.#missing;
+    const stepless = ranks.flatMap(({ process, windows }) => (windows.length === 0 ? [process.rank] : []));
     const paced = (blame: Blame, { steps }: BlameWindow): Blame => {
       if (!hasSteps || !blame.findings.some(({ kind }) => kind === 'straggler')) return blame;
       const judgedSteps = new Set(steps.map(({ step }) => step));
@@ -209,7 +212,7 @@ export class GpuBlameSink implements TraceSink {
       );
     for (const lap of lapsOf(ranks)) {
       const steps = new DeviceSteps(lap, this.#parts.groups);
-      const blame = yield* blameOfSteps(steps, missing, told);
+      const blame = yield* blameOfSteps(steps, { missing, stepless }, told);
       if (cut === undefined) this.#addLengths(steps.lengths);
       judged.push({ ...blame, ...(cut && { cutAt: cut.name }) });
     }
@@ -243,7 +246,7 @@ interface Judged {
  * Judges steps in windows, and the last ones together, as those of hosts are: a window is cut where a fault begins or ends. A long recording is compared
  * with its beginning.
  */
-function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: Told): Generator<void, RunBlame> {
+function* blameOfSteps(steps: DeviceSteps, context: BlameContext, told: Told): Generator<void, RunBlame> {
   const { count } = steps;
   const { blameWindowSteps: usual } = blameLimits;
   const keptFrom = Math.max(0, count - limits.gpuBlameStepsMax);
@@ -253,7 +256,7 @@ function* blameOfSteps(steps: DeviceSteps, missing: readonly number[], told: Tol
     const now = { ...window, steps: window.steps.slice(-baselineSteps) };
     const change = beginning && blameOf(beginning, now);
     if (count >= changeStepsMin) beginning ??= levelsOf({ ...window, steps: window.steps.slice(warmUpSteps) });
-    const blame = withLeader(yield* judgeWindow(window, { missing, change }), window);
+    const blame = withLeader(yield* judgeWindow(window, { ...context, change }), window);
     yield;
     return { blame: told(blame, window), edge: steps.placeOf(faultEdge(window, blame.step)) };
   };

@@ -28,6 +28,14 @@ describe('attemptsOf', () => {
     expect(attemptsOf([...all, life(1, 41, 42), life(1, 43, 44)])).toEqual([0, 1, 2, 1, 2]);
   });
 
+  it('places a rank by the size of its job where attempts differ in it, whatever its clock', () => {
+    const sized = (rank: number, from: number, size: number): RankLife => ({ ...life(rank, from, from + 10), size });
+    const all = [sized(0, 0, 3), sized(0, 60, 2), sized(0, 120, 3)];
+    expect(attemptsOf([...all, sized(2, 55, 3)])).toEqual([0, 1, 2, 0]);
+    expect(attemptsOf([...all, sized(2, 70, 3)])).toEqual([0, 1, 2, 2]);
+    expect(attemptsOf([...all, sized(2, 55, 4), life(3, 59, 61)])).toEqual([0, 1, 2, 1, 1]);
+  });
+
   it('takes lives in any order, and none', () => {
     expect(attemptsOf([life(1, 21, 31), life(0, 20, 30), life(1, 1, 11), life(0, 0, 10)])).toEqual([1, 1, 0, 0]);
     expect(attemptsOf([])).toEqual([]);

@@ -4,13 +4,16 @@
 //   rank 1    ├ life 1 ┤     ├ life 2 ┤       attempts 0 and 1
 //   rank 2   ├ life 1 ┤                       only in attempt 0
 //
-// Hosts' clocks may be further apart than two attempts: where all ranks have as many lives, these are paired in order, whatever their times.
+// Hosts' clocks may be further apart than two attempts: where all ranks have as many lives, these are paired in order, whatever their times. Where a job
+// went on with more or fewer ranks, a life is of an attempt of its size.
 
 /** One life of a rank; times in ns, on clocks that agree to about a minute. */
 export interface RankLife {
   readonly rank: number;
   readonly from: number;
   readonly until: number;
+  /** Ranks of its job; undefined where it is not stated. */
+  readonly size?: number | undefined;
 }
 
 /** The attempt of each life, in their order: 0 for the first. Of two lives of a rank, the later has the greater. */
@@ -37,14 +40,15 @@ export function attemptsOf(lives: readonly RankLife[]): readonly number[] {
   return lives.map((life) => attempts.get(life) as number);
 }
 
-/** The place from `least` to `last` of the life that `life` overlaps most, or is least apart from. */
-function nearest(lives: readonly RankLife[], { from, until }: RankLife, least: number, last: number): number {
+/** The place from `least` to `last` of the life that `life` overlaps most, or is least apart from: of one of its size, where there is one. */
+function nearest(lives: readonly RankLife[], { from, until, size }: RankLife, least: number, last: number): number {
   let best = least;
-  let most = Number.NEGATIVE_INFINITY;
+  let most = { isOfSize: false, overlap: Number.NEGATIVE_INFINITY };
   for (let at = least; at <= last; at++) {
     const other = lives[at] as RankLife;
+    const isOfSize = size !== undefined && size === other.size;
     const overlap = Math.min(until, other.until) - Math.max(from, other.from);
-    if (overlap > most) [best, most] = [at, overlap];
+    if (isOfSize === most.isOfSize ? overlap > most.overlap : isOfSize) [best, most] = [at, { isOfSize, overlap }];
   }
   return best;
 }

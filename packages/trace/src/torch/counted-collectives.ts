@@ -7,8 +7,8 @@
 //   rank 2   a ─────────────── d │     b and c are missing: the second from the end is a, its pair is c
 //
 // So a count is trusted if one offset fits all pairs of two files and either there are many pairs, or the offset is plausible for two hosts'
-// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others. Where files end with
-// different steps, their ends are different moments, and what fits is another step's collectives, unless steps of one number fit with them.
+// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others; a send is in two files
+// alone, so files without an event of that one are compared with those that agree with it, and so on along a pipeline. Where files end with different steps, their ends are different moments, and what fits is another step's collectives, unless steps of one number fit with them.
 //
 // Invariant: a distrusted collective stays a span of its rank and is reported; it moves no clock.
 
@@ -58,7 +58,12 @@ interface Times {
 /** One process's collectives of a group, by their pairing key. */
 interface Member {
   readonly process: number;
-  readonly times: ReadonlyMap<string | number, Times>;
+  readonly rank: number;
+  readonly times: Map<string | number, Times>;
+  /** Ranks that it sends to or receives from. */
+  readonly peers: Set<number>;
+  /** Whether it has collectives beside its sends. */
+  meetsAll: boolean;
 }
 
 /** Range of offsets that fit, ns to add to the other's clock. */
@@ -67,15 +72,25 @@ interface Fitting {
   readonly most: number;
 }
 
+/** A group's members as seen from one of them. */
+interface Compared {
+  /** The base, then those that agree with it or with one before them. */
+  readonly agreeing: readonly { readonly member: Member; readonly by?: Member; readonly fitting?: Fitting }[];
+  /** Those that contradict one that agrees. */
+  readonly strangers: readonly Member[];
+  /** Those that have no event in common with any that agrees. */
+  readonly unmet: readonly Member[];
+}
+
 /** Groups of processes with counts that contradict the others', in order of process. */
 export function miscountedGroups(processes: readonly CountedProcess[]): readonly MiscountedGroup[] {
   if (processes.length < 2) return [];
   const groups = new Map<string, Member[]>();
   for (const [process, of] of processes.entries()) {
-    for (const [group, times] of countedOf(of)) {
+    for (const [group, member] of countedOf(of, process)) {
       const members = groups.get(group);
-      if (members === undefined) groups.set(group, [{ process, times }]);
-      else members.push({ process, times });
+      if (members === undefined) groups.set(group, [member]);
+      else members.push(member);
     }
   }
   const sizeOf = ([, members]: [string, Member[]]): number => members.reduce((most, { times }) => Math.max(most, times.size), 0);
@@ -87,8 +102,8 @@ export function miscountedGroups(processes: readonly CountedProcess[]): readonly
 }
 
 /** The last collectives of each group, as all are counted from the end. Those that prove nothing about clocks are left out. */
-function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, ReadonlyMap<string | number, Times>> {
-  const groups = new Map<string, Map<string | number, Times>>();
+function countedOf({ rank, windows }: CountedProcess, process: number): ReadonlyMap<string, Member> {
+  const groups = new Map<string, Member>();
   let left = limits.countedCollectivesMax;
   for (const { window, shift } of windows.toReversed()) {
     const { collectives, table } = window;
@@ -101,13 +116,15 @@ function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, Reado
       if (pair === undefined ? !isBarrierLike(op) : pair[0] === pair[1]) continue;
       left--;
       const group = table.strings.get(columns.group[row] as number);
-      const times = groups.get(group) ?? new Map<string | number, Times>();
-      groups.set(group, times);
+      const member = groups.get(group) ?? { process, rank, times: new Map(), peers: new Set(), meetsAll: false };
+      groups.set(group, member);
       const event = columns.event[row] as number;
       const start = (table.events.columns.start[event] as number) + shift;
       const end = start + (table.events.columns.duration[event] as number);
       const side = pair === undefined ? 'both' : pair[0] === rank ? 'send' : 'receive';
-      times.set(pair === undefined ? sequence : `${sequence} ${pair.join(' ')}`, { start, end, side });
+      if (pair === undefined) member.meetsAll = true;
+      else member.peers.add(pair[0] === rank ? pair[1] : pair[0]);
+      member.times.set(pair === undefined ? sequence : `${sequence} ${pair.join(' ')}`, { start, end, side });
     }
   }
   return groups;
@@ -128,6 +145,7 @@ class Judge {
 
   readonly #strangers = new Set<number>();
   readonly #steps = new Map<number, StepsOfFile>();
+  #haveOtherEnds: boolean | undefined;
 
   constructor(processes: readonly CountedProcess[]) {
     this.#processes = processes;
@@ -143,30 +161,77 @@ class Judge {
   }
 
   #strangersAmongWhole(members: readonly Member[]): readonly Member[] {
-    const bases = members.toSorted((a, b) => b.times.size - a.times.size || a.process - b.process).slice(0, basesTried);
-    let best: { base: Member; strangers: readonly Member[] } | undefined;
-    for (const base of bases) {
-      const strangers = members.filter((member) => member !== base && this.#fitting(base, member) === undefined);
-      if (best === undefined || strangers.length < best.strangers.length) best = { base, strangers };
-      if (2 * strangers.length < members.length - 1) break;
+    const found: Member[] = [];
+    for (let rest = members; rest.length > 1; ) {
+      const { agreeing, strangers, unmet } = this.#bestOf(rest);
+      found.push(...strangers);
+      // Where nobody agrees, the base may be the one that is not whole.
+      const [base] = agreeing;
+      if (base !== undefined && agreeing.length === 1 && strangers.length > 0) found.push(base.member);
+      for (const { member, by, fitting } of agreeing) if (by !== undefined && fitting !== undefined) this.#learn(by, member, fitting);
+      rest = unmet;
     }
-    const { base, strangers } = best as NonNullable<typeof best>;
-    if (strangers.length === members.length - 1) return members;
-    const from = this.#known.get(base.process) ?? { least: 0, most: 0, root: base.process };
-    this.#known.set(base.process, from);
-    for (const member of members) {
-      if (member === base || strangers.includes(member) || this.#known.has(member.process)) continue;
-      const fitting = this.#fitting(base, member);
-      if (fitting === undefined) continue;
-      const [least, most] = [from.least + fitting.least, from.most + fitting.most];
-      // A range open on one side proves too little.
-      if (Number.isFinite(most - least)) this.#known.set(member.process, { least, most, root: from.root });
-    }
-    return strangers;
+    return found;
   }
 
-  /** The offsets of `other` that fit all it shares with `base`; undefined if none can be trusted. */
-  #fitting(base: Member, other: Member): Fitting | undefined {
+  /** The comparison in which most agree. */
+  #bestOf(members: readonly Member[]): Compared {
+    const bases = members.toSorted((a, b) => b.times.size - a.times.size || a.process - b.process).slice(0, basesTried);
+    let best: Compared = { agreeing: [], strangers: [], unmet: [] };
+    for (const base of bases) {
+      const compared = this.#compare(base, members);
+      if (compared.agreeing.length > best.agreeing.length) best = compared;
+      if (2 * best.agreeing.length > members.length + 1) break;
+    }
+    return best;
+  }
+
+  #compare(base: Member, members: readonly Member[]): Compared {
+    const agreeing: { member: Member; by?: Member; fitting?: Fitting }[] = [{ member: base }];
+    const strangers: Member[] = [];
+    const open = new Map(members.map((member) => [member.rank, member]));
+    open.delete(base.rank);
+    /** Those with too few events in common: another one may have more. */
+    const unproven = new Set<Member>();
+    for (const { member: by } of agreeing) {
+      for (const member of by.meetsAll ? [...open.values()] : [...by.peers].flatMap((rank) => open.get(rank) ?? [])) {
+        const areMeeting = by.meetsAll && member.meetsAll && !unproven.has(member);
+        if (!areMeeting && !by.peers.has(member.rank)) continue;
+        const fitting = this.#fitting(by, member);
+        if (fitting === 'unproven') {
+          unproven.add(member);
+          continue;
+        }
+        open.delete(member.rank);
+        if (fitting === undefined) strangers.push(member);
+        else agreeing.push({ member, by, fitting });
+      }
+    }
+    const left = [...open.values()];
+    const unmet = left.filter((member) => !unproven.has(member));
+    return { agreeing, strangers: [...strangers, ...left.filter((member) => unproven.has(member))], unmet };
+  }
+
+  /** Notes the offset between two processes, and so that between all whose offsets to one of them are known. */
+  #learn({ process: one }: Member, { process: other }: Member, { least, most }: Fitting): void {
+    // A range open on one side proves too little.
+    if (!Number.isFinite(most - least)) return;
+    const from = this.#known.get(one) ?? { least: 0, most: 0, root: one };
+    this.#known.set(one, from);
+    const known = this.#known.get(other) ?? { least: 0, most: 0, root: other };
+    this.#known.set(other, known);
+    const { root } = from;
+    if (known.root === root) return;
+    for (const [process, of] of this.#known) {
+      if (of.root !== known.root) continue;
+      // Through `other`, whose own range then counts twice, except for itself.
+      const [before, after] = process === other ? [0, 0] : [of.least - known.most, of.most - known.least];
+      this.#known.set(process, { least: from.least + least + before, most: from.most + most + after, root });
+    }
+  }
+
+  /** The offsets of `other` that fit all it shares with `base`; undefined if none does, `unproven` if any would fit so little. */
+  #fitting(base: Member, other: Member): Fitting | 'unproven' | undefined {
     const [one, two] = [base.process, other.process].map((place) => this.#processes[place]) as [CountedProcess, CountedProcess];
     const apart = Number(two.epoch - one.epoch);
     let { least, most, pairs, from, until } = { least: -Infinity, most: Infinity, pairs: 0, from: Infinity, until: -Infinity };
@@ -187,13 +252,14 @@ class Judge {
       return Math.max(least, theirs.least - known.most) - slack <= Math.min(most, theirs.most - known.least) ? { least, most } : undefined;
     const haveWallClocks = one.epoch >= wallClockFrom && two.epoch >= wallClockFrom;
     const isNear = !haveWallClocks || (least <= wallClocksApartNs && most >= -wallClocksApartNs);
-    return isNear || pairs >= pairsSure ? { least, most } : undefined;
+    return isNear || pairs >= pairsSure ? { least, most } : 'unproven';
   }
 
-  /** Whether two files end with different steps, and no offset from `least` to `most` lays steps of one number upon each other. */
+  /** Whether two files end with different steps, as far as is known, and no offset from `least` to `most` lays steps of one number upon each other. */
   #areStepsApart(one: number, two: number, least: number, most: number): boolean {
     const [mine, theirs] = [this.#stepsOf(one), this.#stepsOf(two)];
-    if (mine.size === 0 || theirs.size === 0 || mine.last === theirs.last) return false;
+    if (mine.size === 0 || theirs.size === 0) return this.#endsDiffer;
+    if (mine.last === theirs.last) return false;
     const apart = Number((this.#processes[two] as CountedProcess).epoch - (this.#processes[one] as CountedProcess).epoch);
     const offsets: number[] = [];
     const lengths: number[] = [];
@@ -203,9 +269,15 @@ class Judge {
       offsets.push(start - (same.start + apart));
       lengths.push(length);
     }
-    if (offsets.length === 0) return false;
+    if (offsets.length === 0) return true;
     const [offset, far] = [median(offsets), stepsApartMax * median(lengths)];
     return least > offset + far || most < offset - far;
+  }
+
+  /** Whether files are known to end with different steps. */
+  get #endsDiffer(): boolean {
+    this.#haveOtherEnds ??= new Set(this.#processes.flatMap((_, process) => this.#stepsOf(process).last ?? [])).size > 1;
+    return this.#haveOtherEnds;
   }
 
   #stepsOf(process: number): StepsOfFile {
