@@ -7,8 +7,9 @@
 //   rank 2   a ─────────────── d │     b and c are missing: the second from the end is a, its pair is c
 //
 // So a count is trusted if one offset fits all pairs of two files and either there are many pairs, or the offset is plausible for two hosts'
-// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others; a send is in two files
-// alone, so files without an event of that one are compared with those that agree with it, and so on along a pipeline. Where files end with different steps, their ends are different moments, and what fits is another step's collectives, unless steps of one number fit with them.
+// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others. A send is in two
+// files alone, so files without an event of that one are compared with those that agree with it, and so on along a pipeline. Where files end with different
+// steps, their ends are different moments, and what fits is another step's collectives, unless steps of one number fit with them.
 //
 // Invariant: a distrusted collective stays a span of its rank and is reported; it moves no clock.
 
