@@ -11,7 +11,8 @@
 // follows in the file; none ends (f), as a call may have many servers. Launches of device work are flows, too. Times are µs of TraceTime, printed from whole ns.
 // The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
-// TraceTime may begin below 0, and so may `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
+// TraceTime may begin below 0, `ts` does not: Perfetto drops events below 0, and v20 the sign of those in the first µs. So `ts` counts from the first
+// event where that is below 0; `zeroNs` of `otherData` is its TraceTime, as all times there are TraceTime, ns after `unixEpochNs`.
 // JSON cannot hold counter values that are no finite number: they are left out and counted as `countersNotFinite`;
 // events with a time that is no number are counted as `outOfRange`.
 
@@ -24,6 +25,8 @@ import { alignmentText, LaneOrder, laneName, processNames } from './process-name
 const flowsMax = 65_536;
 /** Times further than this (ns) from 0 are no longer whole numbers. */
 const lastWhole = Number.MAX_SAFE_INTEGER;
+/** The furthest first event (ns) from which `ts` counts: of a host whose date is further off, others would no longer have whole ns. */
+const zeroMin = -(2 ** 51);
 
 /** A sink that writes Chrome trace event JSON. Chunks of about 256 KiB; the last one at `end`. */
 export function chromeWriter(write: WriteBytes): TraceSink {
@@ -49,6 +52,8 @@ class ChromeWriter implements TraceSink {
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
   #countersNotFinite = 0;
   #outOfRange = 0;
+  /** TraceTime at `ts` 0; undefined before the first event. */
+  #zero: number | undefined;
   #first = true;
 
   constructor(write: WriteBytes) {
@@ -76,8 +81,9 @@ class ChromeWriter implements TraceSink {
   }
 
   event(event: TraceEvent): void {
-    const start = Math.round(event.start);
-    const end = Math.round(event.start + event.length);
+    const zero = this.#zeroFrom(event);
+    const start = Math.round(event.start) - zero;
+    const end = Math.round(event.start + event.length) - zero;
     if (!(Math.abs(start) <= lastWhole && Math.abs(end) <= lastWhole)) {
       this.#outOfRange++;
       return;
@@ -117,6 +123,8 @@ class ChromeWriter implements TraceSink {
       run,
       worldSize,
       unixEpochNs: unixEpoch?.toString(),
+      // Few traces have another one.
+      zeroNs: this.#zero === 0 ? undefined : this.#zero,
       countersNotFinite: this.#countersNotFinite,
       outOfRange: this.#outOfRange,
       processes: processes.map(({ index: pid, pid: systemPid, metadata, ...process }) => ({
@@ -135,6 +143,11 @@ class ChromeWriter implements TraceSink {
     this.#out.utf8(wellFormedJson(otherData));
     this.#out.byte(0x7d);
     this.#out.flush();
+  }
+
+  #zeroFrom({ start }: TraceEvent): number {
+    if (this.#zero === undefined && Math.abs(start) <= lastWhole) this.#zero = start < 0 && start >= zeroMin ? Math.round(start) : 0;
+    return this.#zero ?? 0;
   }
 
   #writeCounter(event: TraceEvent, time: number): void {

@@ -110,9 +110,26 @@ totals  rank 3  batches 2  missing 1  late 0  ended yes  dropped events 5, argum
 
 describe('chromeWriter', () => {
   it('prints times from whole ns', () => {
-    const text = textOf(chromeWriter, [event('a', 1_234_567_890_123, 1), event('b', -1007, 1_000_000)]);
+    const text = textOf(chromeWriter, [event('a', 1_234_567_890_123, 1), event('b', 1_234_567_891_007, 1_000_000)]);
     expect(text).toContain('"ts":1234567890.123,"dur":0.001,"name":"a"');
-    expect(text).toContain('"ts":-1.007,"dur":1000.000,"name":"b"');
+    expect(text).toContain('"ts":1234567891.007,"dur":1000.000,"name":"b"');
+    expect(text).not.toContain('zeroNs');
+  });
+
+  it('has no time below 0, which Perfetto would drop: they count from the first event', () => {
+    const read = JSON.parse(textOf(chromeWriter, [event('a', -42_996_084, 7), event('b', -42_996_000, 1), event('c', 1000, 5)])) as {
+      traceEvents: { ph: string; ts: number }[];
+      otherData: object;
+    };
+    expect(read.traceEvents.filter(({ ph }) => ph === 'X').map(({ ts }) => ts)).toEqual([0, 0.084, 42_997.084]);
+    expect(read.otherData).toMatchObject({ unixEpochNs: '1766000000123456789', zeroNs: -42_996_084 });
+  });
+
+  it('is not moved by a first event of 1970', () => {
+    const text = textOf(chromeWriter, [event('a', -1.7e18, 1), event('b', -3e15, 1), event('c', 2000, 1)]);
+    expect(text).toContain('"ts":-3000000000000.000,"dur":0.001,"name":"b"');
+    expect(text).toContain('"ts":2.000,"dur":0.001,"name":"c"');
+    expect(JSON.parse(text)).toMatchObject({ otherData: { outOfRange: 1 } });
   });
 
   it('chains flows, those of a remote call with several servers too', () => {
