@@ -35,12 +35,12 @@ const jobs = [
   'packages/trace/src/align/fit-clocks.test.ts',
   'packages/trace/src/analyse/run-analysis.test.ts',
   'packages/trace/src/blame/{long-steps,phase-steps,run-blame-sink,sometimes-slow,step-blame-sink}.test.ts',
-  'packages/trace/src/detect/{compare-series,learnt-noise,long-step-detector}.test.ts',
+  'packages/trace/src/detect/{compare-series,learnt-noise,long-step-detector,series-detector}.test.ts',
   'packages/trace/src/gpu/{gpu-blame,what-if}.test.ts',
   'packages/trace/src/merge/{align-run,merge-stretches,stepping-clusters}.test.ts',
   'packages/trace/src/ndtimeline/ndtimeline-source.test.ts',
   'packages/trace/src/timeline/report-data.test.ts',
-  'packages/trace/src/torch/{align-kineto,spilled-rows}.test.ts',
+  'packages/trace/src/torch/{align-kineto,counted-collectives,spilled-rows}.test.ts',
 ];
 
 /** Beside the sources, and too slow for `npm run check`, too: they start servers and processes, flood sockets, or train models. */
