@@ -377,6 +377,25 @@ describe('a run of 900 steps with a fault in its middle', () => {
   });
 });
 
+test('some steps of a run that was started again: how it went on and ended is told of the whole run', async () => {
+  const environment = { RANKTRACE_DIRECTORY: join(directory, 'lives'), RANKTRACE_RUN: 'lives' };
+  for (const [first, steps] of [
+    [0, 20],
+    [20, 10],
+  ]) {
+    const ranks = await startRanks(2, ['test/programs/steps.mjs', `${steps}`, '5'], { ...environment, RANKTRACE_FIRST_STEP: `${first}` });
+    for (const { ended } of ranks) expect(await ended).toMatchObject({ code: 0 });
+  }
+  const run = join(directory, 'lives', 'lives');
+  const toldOf = async (...steps: readonly string[]): Promise<string[]> => {
+    const { findings } = await report(run, ...steps);
+    return findings.filter(({ kind }: { kind: string }) => kind === 'restarted').map(({ text }: { text: string }) => text);
+  };
+  const [whole] = await toldOf();
+  expect(whole).toMatch(/^all 2 ranks began again: step 20 begins .* after the end of step 19$/);
+  for (const steps of ['0-9', '20-29', '15-25']) expect(await toldOf('--steps', steps)).toEqual([whole]);
+});
+
 describe('files of others', () => {
   it('a PyTorch job: the collectives of 8 ranks, their clocks as recorded (seed 5)', async () => {
     const folder = join(directory, 'gpu-job');
