@@ -394,6 +394,16 @@ test('some steps of a run that was started again: how it went on and ended is to
   const [whole] = await toldOf();
   expect(whole).toMatch(/^all 2 ranks began again: step 20 begins .* after the end of step 19$/);
   for (const steps of ['0-9', '20-29', '15-25']) expect(await toldOf('--steps', steps)).toEqual([whole]);
+
+  // A rank's own table is of one of its lives, and says so.
+  const stepsOf = async (...rank: readonly string[]): Promise<{ calls: number; notices: string }> => {
+    const { stdout, stderr } = await runLine(['table', run, '--json', ...rank]);
+    const row = JSON.parse(stdout).find(({ key }: { key: string }) => key.startsWith('ProfilerStep'));
+    return { calls: row.count, notices: stderr };
+  };
+  const notices = expect.stringContaining("torch's table is of one process, here of the last of the 2 lives of rank 1;");
+  expect(await stepsOf('--rank', '1')).toEqual({ calls: 10, notices });
+  expect(await stepsOf()).toEqual({ calls: 60, notices: '' });
 });
 
 describe('files of others', () => {
