@@ -391,9 +391,11 @@ test('some steps of a run that was started again: how it went on and ended is to
     const { findings } = await report(run, ...steps);
     return findings.filter(({ kind }: { kind: string }) => kind === 'restarted').map(({ text }: { text: string }) => text);
   };
-  const [whole] = await toldOf();
-  expect(whole).toMatch(/^all 2 ranks began again: step 20 begins .* after the end of step 19$/);
-  for (const steps of ['0-9', '20-29', '15-25']) expect(await toldOf('--steps', steps)).toEqual([whole]);
+  // Lives so short need not have met: then each rank's restart is a finding of its own.
+  const whole = await toldOf();
+  expect(whole.length).toBeGreaterThan(0);
+  for (const text of whole) expect(text).toMatch(/ began again: step 20 begins .* after the end of step 19$/);
+  for (const steps of ['0-9', '20-29', '15-25']) expect(await toldOf('--steps', steps)).toEqual(whole);
 
   // A rank's own table is of one of its lives, and says so.
   const stepsOf = async (...rank: readonly string[]): Promise<{ calls: number; notices: string }> => {
