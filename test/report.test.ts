@@ -377,6 +377,37 @@ describe('a run of 900 steps with a fault in its middle', () => {
   });
 });
 
+test('some steps of a run that was started again: how it went on and ended is told of the whole run', async () => {
+  const environment = { RANKTRACE_DIRECTORY: join(directory, 'lives'), RANKTRACE_RUN: 'lives' };
+  for (const [first, steps] of [
+    [0, 20],
+    [20, 10],
+  ]) {
+    const ranks = await startRanks(2, ['test/programs/steps.mjs', `${steps}`, '5'], { ...environment, RANKTRACE_FIRST_STEP: `${first}` });
+    for (const { ended } of ranks) expect(await ended).toMatchObject({ code: 0 });
+  }
+  const run = join(directory, 'lives', 'lives');
+  const toldOf = async (...steps: readonly string[]): Promise<string[]> => {
+    const { findings } = await report(run, ...steps);
+    return findings.filter(({ kind }: { kind: string }) => kind === 'restarted').map(({ text }: { text: string }) => text);
+  };
+  // Lives so short need not have met: then each rank's restart is a finding of its own.
+  const whole = await toldOf();
+  expect(whole.length).toBeGreaterThan(0);
+  for (const text of whole) expect(text).toMatch(/ began again: step 20 begins .* after the end of step 19$/);
+  for (const steps of ['0-9', '20-29', '15-25']) expect(await toldOf('--steps', steps)).toEqual(whole);
+
+  // A rank's own table is of one of its lives, and says so.
+  const stepsOf = async (...rank: readonly string[]): Promise<{ calls: number; notices: string }> => {
+    const { stdout, stderr } = await runLine(['table', run, '--json', ...rank]);
+    const row = JSON.parse(stdout).find(({ key }: { key: string }) => key.startsWith('ProfilerStep'));
+    return { calls: row.count, notices: stderr };
+  };
+  const notices = expect.stringContaining("torch's table is of one process, here of the last of the 2 lives of rank 1;");
+  expect(await stepsOf('--rank', '1')).toEqual({ calls: 10, notices });
+  expect(await stepsOf()).toEqual({ calls: 60, notices: '' });
+});
+
 describe('files of others', () => {
   it('a PyTorch job: the collectives of 8 ranks, their clocks as recorded (seed 5)', async () => {
     const folder = join(directory, 'gpu-job');

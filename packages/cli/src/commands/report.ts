@@ -50,10 +50,11 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     writeReportPage(reportPage(about, data.data, merged.findings, alerts), options.output === '-' ? undefined : options.output);
     return 0;
   }
-  const headline = new HeadlineSinks(options.htaCompatible);
+  const { htaCompatible, steps } = options;
+  const headline = new HeadlineSinks({ htaCompatible: htaCompatible === true, isOfSteps: steps !== undefined });
   const [collectives, rpcs, ops] = [new CollectiveSink(headline.parts), new RpcSink(), new OpSumsSink()];
   const sinks = [...headline.all, collectives, rpcs, ops];
-  const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
+  const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, steps, undefined, headline.ofRun);
   const { summary: gpu } = headline.gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
     throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');

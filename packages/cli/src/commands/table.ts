@@ -1,7 +1,7 @@
 // `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; for one torch.profiler file, or one rank of a run, torch's
 // own table.
 
-import { printable } from '@ranktrace/protocol';
+import { isBeside, printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace/torch';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import { filesOf } from '../inputs/piped-files.ts';
@@ -10,7 +10,7 @@ import { type TableSort, tableSorts } from '../options/option-choices.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
-import { print, printData } from '../terminal/output.ts';
+import { print, printData, say } from '../terminal/output.ts';
 import { printAverages } from './print-averages.ts';
 
 const columns = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const satisfies Record<
@@ -54,7 +54,12 @@ export async function table(given: readonly string[], options: TableOptions): Pr
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
     if (kind === 'torch') return printAverages(await tableOfRank(profiles, rank, options), ofRank);
     const sink = new KinetoTableSink({ rank, steps: true, budget: opened.budget });
-    await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
+    const { header } = await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
+    const lives = header.processes.filter((process) => process.rank === rank && !isBeside(process.incarnation)).length;
+    if (lives > 1) {
+      const what = `torch's table is of one process, here of the last of the ${lives} lives of rank ${rank}`;
+      say(`${what}; the table of all ranks has the earlier ones, too`);
+    }
     return printAverages(sink.table, ofRank);
   }
   const sort = options.sort ?? 'self';

@@ -20,7 +20,7 @@ import type { RunReport } from './print-summary.ts';
 
 /**
  * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
- * `input` is merged twice. `drained`: awaited now and then, until what the sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
+ * `input` is merged twice; how the run ended is told of all of it, as are `ofRun`, which get all steps. `drained`: awaited now and then, until what the sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
  */
 export async function mergeAndReport(
   input: MergeInput,
@@ -29,6 +29,7 @@ export async function mergeAndReport(
   signal?: AbortSignal,
   steps?: StepRange,
   drained?: () => Promise<void>,
+  ofRun: readonly TraceSink[] = [],
 ): Promise<RunReport & { bytes: number }> {
   const summary = new CountedStepsSink();
   let header: TraceHeader | undefined;
@@ -59,7 +60,8 @@ export async function mergeAndReport(
     ...(signal === undefined ? {} : { signal }),
   };
   try {
-    const times = steps === undefined ? undefined : await timesOf(steps, input, options);
+    const whole = new CountedStepsSink();
+    const times = steps === undefined ? undefined : await timesOf(steps, input, [whole, ...ofRun], options);
     const reported = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times.times, teeSink(summary, ...sinks))];
     const all = [keepHeader, ...reported];
     const written =
@@ -69,19 +71,24 @@ export async function mergeAndReport(
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
     const { totals, bytes } = written;
-    const ofRun = times === undefined ? summary.summary : { ...summary.summary, firstStart: times.firstStart };
-    const findings = [...findCompleteness(begun, totals, ofRun), ...leftOut];
-    return { header: begun, totals, bytes, summary: ofRun, findings };
+    const reportedSteps = times === undefined ? summary.summary : { ...summary.summary, firstStart: times.firstStart };
+    const findings = [...findCompleteness(begun, totals, times === undefined ? reportedSteps : whole.summary), ...leftOut];
+    return { header: begun, totals, bytes, summary: reportedSteps, findings };
   } finally {
     progress.stop();
   }
 }
 
-/** The times of these steps, on each rank. */
-async function timesOf({ first, last }: StepRange, input: MergeInput, options: MergeOptions): Promise<StepTimesSink> {
+/** The times of these steps, on each rank; `ofRun` get all steps. */
+async function timesOf(
+  { first, last }: StepRange,
+  input: MergeInput,
+  ofRun: readonly TraceSink[],
+  options: MergeOptions,
+): Promise<StepTimesSink> {
   const sink = new StepTimesSink(first, last);
   // The merge that follows reports unreadable batches.
-  await mergeStored(input, [sink], { ...options, onUnreadable: () => {}, onSkipped: () => {} });
+  await mergeStored(input, [sink, ...ofRun], { ...options, onUnreadable: () => {}, onSkipped: () => {} });
   if (sink.times.size > 0) return sink;
   const there = sink.steps === undefined ? 'it has no steps' : `it has steps ${sink.steps.first} to ${sink.steps.last}`;
   throw new CliError('bad_input', `There is no step from ${first} to ${last} in this run: ${there}`);

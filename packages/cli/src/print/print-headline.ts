@@ -18,15 +18,19 @@ export class HeadlineSinks {
   readonly gpus: GpuSink;
   /** The first of `all`: further sinks may share it. */
   readonly parts = new CollectiveParts();
-  readonly openWork = new OpenWorkSink(this.parts);
+  readonly openWork: OpenWorkSink;
   readonly all: readonly TraceSink[];
+  /** Those of the whole run, where `all` are of some of its steps: how it ended. */
+  readonly ofRun: readonly TraceSink[];
   readonly #steps = new RunBlameSink({ parts: this.parts });
   readonly #devices: GpuBlameSink;
 
-  constructor(htaCompatible = false) {
+  constructor({ htaCompatible = false, isOfSteps = false }: { readonly htaCompatible?: boolean; readonly isOfSteps?: boolean } = {}) {
     this.gpus = new GpuSink({ htaCompatible });
     this.#devices = new GpuBlameSink(this.gpus, this.parts);
-    this.all = [this.parts, this.openWork, this.#steps, this.gpus, this.#devices];
+    this.openWork = isOfSteps ? new OpenWorkSink() : new OpenWorkSink(this.parts);
+    this.ofRun = isOfSteps ? [this.openWork] : [];
+    this.all = [this.parts, ...(isOfSteps ? [] : [this.openWork]), this.#steps, this.gpus, this.#devices];
   }
 
   /** After the merge's end. Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long. */

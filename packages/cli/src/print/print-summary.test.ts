@@ -2,7 +2,7 @@ import { nanos } from '@ranktrace/protocol';
 import { CountedStepsSink, type RunSummary } from '@ranktrace/trace';
 import { expect, it } from 'vitest';
 import { HeadlineSinks } from './print-headline.ts';
-import { formatReport } from './print-summary.ts';
+import { formatReport, type RunReport } from './print-summary.ts';
 
 const header = { run: 'night-42', worldSize: 2, unixEpoch: undefined, processes: [] };
 
@@ -44,6 +44,21 @@ it('says whose steps are shown where hosts and GPUs do not agree', () => {
   const devices = textOf({ takenBy: 'devices', hosts });
   expect(devices).toContain("(steps as the GPUs take them, each as long as its slowest rank; the hosts' median is 400 µs)");
   expect(devices).toMatch(/mean per step +step +host +forward +other\nrank 0 +8\.00 ms +400 µs +300 µs/);
+});
+
+it('does not say that nothing was lost where a life was killed, also one that was started again', () => {
+  const { blame } = new HeadlineSinks();
+  const summary = new CountedStepsSink().summary;
+  const restarted = { kind: 'restarted', ranks: [1], text: 'rank 1 began again', remedy: 'see its output' } as const;
+  const linesOf = (isKilled: boolean, findings: RunReport['findings'] = []) => {
+    const process = { rank: 1, incarnation: '1', metadata: new Map() };
+    const totals = [false, true].map((isLast) => ({ process, ended: isLast || !isKilled, counts: {} })) as never;
+    return formatReport({ header, totals, summary, findings }, blame, '').split('\n').slice(-3);
+  };
+  expect(linesOf(false)).toContain('findings: none; nothing was lost');
+  expect(linesOf(true)).toContain('findings: none');
+  expect(linesOf(false, [restarted]).at(-1)).toBe('  nothing was lost');
+  expect(linesOf(true, [restarted]).at(-1)).toBe('  restarted: rank 1 began again (to do: see its output)');
 });
 
 it('says of clocks that nothing aligns no bound, which would be that of the reference alone', () => {

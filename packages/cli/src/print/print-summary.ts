@@ -1,6 +1,6 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
-import { isBeside, printable } from '@ranktrace/protocol';
+import { isBeside, printable, stillRunningKey } from '@ranktrace/protocol';
 import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import type { RunBlame } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos, formatTable, nameInLine, phaseChars } from '../terminal/format.ts';
@@ -40,12 +40,7 @@ export function formatReport(report: RunReport, blame: Judged, inShort: string, 
   blocks.push(
     deviceLines(header.processes).join('\n'),
     `clocks: ${clockLine(header)}`,
-    findingLines(
-      report.findings.filter(({ kind }) => !leftOutKinds.includes(kind)),
-      blame,
-      summary.ranks.length,
-      alerts,
-    ),
+    findingLines({ ...report, findings: report.findings.filter(({ kind }) => !leftOutKinds.includes(kind)) }, blame, alerts),
   );
   return blocks.filter((block) => block !== '').join('\n\n');
 }
@@ -164,18 +159,23 @@ function clockLine(header: TraceHeader): string {
   return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ${unaligned === 1 ? 'rank' : 'ranks'} unaligned` : ''}`;
 }
 
+/** A life that was killed had events that it did not get to send: how many, nobody knows. An agent's is judged beside its rank's. */
+const isTold = ({ process, ended, goesOn }: ProcessTotals): boolean =>
+  ended || goesOn === true || isBeside(process.incarnation) || process.metadata.has(stillRunningKey);
+
 /** Causes of long steps, or why none can be told of several ranks; then losses. Prints "none" only without any. */
-function findingLines(findings: readonly Finding[], judged: Judged, ranks: number, alerts: ReportAlerts): string {
+function findingLines({ findings, totals, summary }: RunReport, judged: Judged, alerts: ReportAlerts): string {
   const { verdict, findings: found } = judged;
   const named = found.filter(({ kind }) => kind !== 'inconclusive');
   const slow = [...findingsInLines(named, alerts, (finding) => [blameHeadline(finding, judged)]), ...aloneLines(alerts)];
-  if (verdict === 'inconclusive' && ranks > 1)
+  if (verdict === 'inconclusive' && summary.ranks.length > 1)
     slow.push(...found.filter(({ kind }) => kind === verdict).map(({ kind, evidence }) => printable(`${kind}: ${evidence[0]}`)));
   const missing = findings.flatMap((finding) => {
     const { kind, text, remedy } = finding;
     return [`${kind}: ${printable(text)} (to do: ${printable(remedy)})`, ...alertLines(finding, alerts).map((line) => `  ${line}`)];
   });
-  if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
-  const whole = findings.every(({ kind }) => kind === 'restarted') ? ['nothing was lost'] : [];
+  const isWhole = totals.every(isTold) && findings.every(({ kind }) => kind === 'restarted');
+  if (slow.length + missing.length === 0) return isWhole ? 'findings: none; nothing was lost' : 'findings: none';
+  const whole = isWhole ? ['nothing was lost'] : [];
   return ['findings:', ...[...slow, ...missing, ...whole].map((line) => `  ${line}`)].join('\n');
 }

@@ -22,6 +22,12 @@ import type { Finding } from './findings.ts';
 /** Most characters of the first error, and of the next one, which tells what it did to others. */
 const [errorChars, nextErrorChars] = [200, 80];
 
+/**
+ * A killed rank may have run for so long after the last that it got to send, ns: it sends a batch each second, with a watermark 100 ms behind. An error of
+ * a rank's own that comes earlier than that tells nothing of the other one.
+ */
+const unsentNsMax = 1.2e9;
+
 /** `lives`: each rank's last one. `steps`: the last step of ranks, where it is known. `phases`: of a step, in their order. */
 export function failedFindings(
   lives: readonly ProcessTotals[],
@@ -71,12 +77,14 @@ export function isOfStopped(lives: readonly ProcessTotals[]): boolean {
   return goneBefore(first, lives).length > 0;
 }
 
-/** Ranks that fell silent before a life failed. */
-const goneBefore = (failed: ProcessTotals, lives: readonly ProcessTotals[]): readonly ProcessTotals[] =>
-  lives.filter(
+/** Ranks that fell silent before a life failed: for an error that tells of a peer, shortly before is enough. */
+function goneBefore(failed: ProcessTotals, lives: readonly ProcessTotals[]): readonly ProcessTotals[] {
+  const before = (failed.until ?? 0) - (isOfPeer(failed) ? 0 : unsentNsMax);
+  return lives.filter(
     ({ until, ended, process: { metadata } }) =>
-      !ended && !metadata.has(stillRunningKey) && !metadata.has(stoppedKey) && (until ?? 0) < (failed.until ?? 0),
+      !ended && !metadata.has(stillRunningKey) && !metadata.has(stoppedKey) && (until ?? 0) < before,
   );
+}
 
 /** `had ended`, or `had ended by SIGTERM` where all have one reason for it. */
 function howOf(lives: readonly ProcessTotals[], otherwise: string): string {

@@ -184,6 +184,11 @@ describe('findings', () => {
     const stopped = (rank: number) => `rank_lost [${rank}] rank ${rank} (pid ${4000 + rank}) stopped without saying goodbye`;
     check([silentAt(0, 7000), silentAt(1, 6990), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch', stopped(1), stopped(0)]);
     check([silentAt(0, 900), silentAt(1, 990), bad].slice(0, 2), [stopped(0), stopped(1)]);
+    // What a killed rank had not sent yet is not known: it need not have stopped before the error, unless it was silent for longer than that.
+    check([silentAt(0, 900), silentAt(1, 850), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch', stopped(1), stopped(0)]);
+    const later = failedOf(2, 'ValueError: bad batch', 3000);
+    const reason = 'rank_failed [2] after rank 0 had stopped, rank 2 failed: ValueError: bad batch';
+    check([silentAt(0, 900), silentAt(1, 2900), later], [reason, stopped(0), stopped(1)]);
     check(
       [silentAt(0, 151_000), silentAt(1, 1000), silentAt(2, 151_000)],
       [`${stopped(1)}, 150 s before any other rank`, stopped(0), stopped(2)],

@@ -91,6 +91,13 @@ describe('spans', () => {
     expect(summaryOf([], []).until).toBeUndefined();
   });
 
+  it('has last heard of a rank that did not end by what it did after its last watermark', () => {
+    const steps = [event(0, 'whole', 'ProfilerStep#3', 0, { kind: 'step', step: 3, end: 5 }), event(0, 'open', 'forward', 5)];
+    const killed = summaryOf([0], steps, { until: { 0: 4 } });
+    expect(killed).toMatchObject({ until: s(5), ranks: [{ until: s(5), lastStep: { end: s(5) } }] });
+    expect(summaryOf([0], steps, { until: { 0: 4 }, ended: [0] }).until).toBe(s(4));
+  });
+
   it('does not take the lost end of a rank that ended for a hang', () => {
     const events = [event(0, 'open', 'a', 1), collective(0, 'open', 2), collective(1, 'open', 2)];
     expect(summaryOf([0, 1], events, { ended: [0] })).toMatchObject({

@@ -39,7 +39,7 @@ export interface OpenRank {
   readonly rank: number;
   readonly hostName: string;
   readonly pid: number;
-  /** Its last sign of life: its last watermark, or its last event. */
+  /** Its last sign of life: its last watermark, or where it did not end, the end of a later event. */
   readonly until: TraceTime;
   readonly lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   /** Longest open first. */
@@ -183,7 +183,7 @@ export class OpenWorkSink implements TraceSink {
       const life = this.#lives[process.index];
       if (life === undefined) continue;
       life.ended = ended && !process.metadata.has(endedByKey);
-      if (until !== undefined) life.until = until;
+      if (until !== undefined) life.until = ended ? until : Math.max(until, life.until);
       if (this.#current.get(process.rank) !== life) continue;
       life.place = place;
       const part = life.ended ? undefined : unrecordedPart(life);

@@ -16,7 +16,16 @@
 // its sinks hold for a rank stays in the processor's cache: by time, most events of 64 ranks find theirs gone. One more batch a rank waits in memory.
 // Invariant: a process's events, and their order, are those of the merge by time, but that a span may have got its end in between.
 
-import { type Batch, type Columns, type EventTable, type RankTime, spanState, type TableName } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type Columns,
+  type EventTable,
+  isBefore,
+  type RankTime,
+  spanState,
+  type TableName,
+  type TraceTime,
+} from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
 import { isDeviceKind, type LanePlace, Lanes } from '../model/lanes.ts';
 import { limits } from '../model/limits.ts';
@@ -56,6 +65,8 @@ interface Member {
   crowded: number;
   /** Arguments dropped beyond those that one event may have. */
   argumentsLeftOut: number;
+  /** Begin of its last event so far. */
+  lastStart: TraceTime | undefined;
   /** Emitted events of all runs that have ended. */
   readonly counts: Record<TraceEvent['kind'], number>;
   /** Its runs: its own where events go out in stretches, else those of all. */
@@ -111,6 +122,7 @@ export class BatchMerger {
       late: 0,
       crowded: 0,
       argumentsLeftOut: 0,
+      lastStart: undefined,
       counts: { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
       heap: this.#inStretches ? new RunHeap<Run>(isAhead) : this.#heap,
     });
@@ -193,6 +205,8 @@ export class BatchMerger {
         run.moveTo(run.index + 1);
       } while (run.index < run.end && left > 0 && run.key < bound);
       this.#waiting -= run.index - from;
+      const { start } = this.#reader.event;
+      if (run.member.lastStart === undefined || isBefore(run.member.lastStart, start)) run.member.lastStart = start;
       if (run.index < run.end) heap.settle();
       else {
         run.member.counts[kindOfTable[run.table]] += run.emitted;
@@ -206,10 +220,13 @@ export class BatchMerger {
 
   /** Emitted events, per member. */
   totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'crowded' | 'counts'>): ProcessTotals[] {
-    return this.#members.map(({ process, late, crowded, counts, argumentsLeftOut }, index) => {
+    return this.#members.map(({ process, late, crowded, counts, argumentsLeftOut, lastStart }, index) => {
       const reported = about(index);
       const dropped = { ...reported.dropped, arguments: reported.dropped.arguments + argumentsLeftOut };
-      return { process, late, crowded, counts, ...reported, dropped };
+      // A watermark stays behind the events beside it, and a killed process has no later one.
+      const { ended, until } = reported;
+      const later = ended || until === undefined || lastStart === undefined || isBefore(lastStart, until) ? {} : { until: lastStart };
+      return { process, late, crowded, counts, ...reported, ...later, dropped };
     });
   }
 

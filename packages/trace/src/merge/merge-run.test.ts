@@ -208,6 +208,16 @@ describe('merge', () => {
     expect(totals[0]?.counts.span).toBe(1);
   });
 
+  it('knows that a killed rank ran at its last event, where that begins after its last watermark', () => {
+    const untilOf = (about: Partial<BatchHeader>): number | undefined => {
+      const batches = flushed(0, [{ name: 'a', start: 10, end: 90 }], [], { watermark: rankTime(40), ...about });
+      const later = flushed(0, [{ name: 'b', start: 95, end: 99 }], [], { watermark: rankTime(40), sequence: 1, ...about });
+      return merged([sourceOf(0, [...batches, ...later])]).totals[0]?.until;
+    };
+    expect(untilOf({ last: false })).toBe(95);
+    expect(untilOf({ last: true })).toBe(40);
+  });
+
   it('spreads partly overlapping spans over lanes', () => {
     const lines = [
       { name: 'a', start: 0, end: 10, id: 1 },

@@ -191,7 +191,7 @@ export interface ProcessTotals {
   readonly pruned?: { readonly parts: readonly PrunedPart[]; readonly events: EventCounts };
   /** Earliest time at which it is known to have run: its first watermark. */
   readonly from?: TraceTime;
-  /** Latest time at which it is known to have run: its last watermark. */
+  /** Latest time at which it is known to have run: its last watermark, or where it did not end, the begin of a later event. */
   readonly until?: TraceTime;
   /** Undefined for a process that ended cleanly other than by a signal or an error, or that never reported one. */
   readonly place?: ProcessPlace;
