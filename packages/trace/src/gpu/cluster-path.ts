@@ -293,6 +293,8 @@ function matchedParts(ranks: readonly RankOfPath[]): readonly (readonly Part[])[
     for (let row = 0; row < length; row++) {
       const transfer = (columns.transfer[row] as number) - 1;
       if (columns.class[row] !== classOf.communication || transfer < 0) continue;
+      // A kernel with a group alone is matched to none.
+      if (Number.isNaN(transfers.columns.sequence[transfer])) continue;
       const op = names.text(transfers.columns.op[transfer] as number);
       const pair = pairOf(number, (transfers.columns.peer[transfer] as number) - 1, op);
       const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${pair?.join('>') ?? op}`;

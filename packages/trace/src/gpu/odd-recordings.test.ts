@@ -223,6 +223,34 @@ describe.each(cases)('$name', ({ events, shares, idle, verdict }) => {
   });
 });
 
+test('a kernel whose collective cannot be matched has the group and the size that torch recorded', () => {
+  const said = { 'Collective name': 'send', 'Process Group Name': 'pp', 'In msg nelems': 1000, dtype: 'Float', 'Group size': 2 };
+  const kernel = event('kernel', 'ncclDevKernel_SendRecv(x)', { pid: 0, tid: 20 }, 5, 40, { stream: 20, correlation: 1, ...said });
+  const { ranks } = analysed([[step(3, 0, 100), call(1, 0), kernel, call(2, 50), work(2, 60, 70, { name: nccl })]]);
+  const lines = ranks[0]?.overlap.map(({ group, kernels, total, bytes, busBandwidth }) => [group, kernels, total, bytes, busBandwidth]);
+  expect(lines?.slice(1)).toEqual([
+    ['pp', 1, 40_000, 4000, 1e8],
+    ['default', 1, 10_000, 0, undefined],
+  ]);
+});
+
+test('two ranks whose kernels name their group alone are not matched by it', () => {
+  const kernel = (from: number) =>
+    event('kernel', 'ncclDevKernel_SendRecv(x)', { pid: 0, tid: 20 }, from, 40, { stream: 20, correlation: 1, 'Process Group Name': 'pp' });
+  const { path } = analysed([5, 45].map((from) => [step(3, 0, 100), call(1, 0), kernel(from)]));
+  const { path: alone } = analysed([[step(3, 0, 100), call(1, 0), kernel(45)]]);
+  expect(path?.byBound).toEqual(alone?.byBound);
+});
+
+test('collectives of our own Chrome JSON, read again, are communication by the name of their kernel', () => {
+  const args = { device: 0, stream: 7, correlation: 1, op: 'all_reduce', group: '0', bytes: 4000, event: nccl };
+  const stream = { ph: 'M', name: 'thread_name', pid: 0, tid: 7, args: { name: 'GPU 0 · stream 7' } };
+  const { ranks } = analysed([[stream, step(3, 0, 100), call(1, 0), event('collective', 'all_reduce', { pid: 0, tid: 7 }, 10, 50, args)]]);
+  expect(ranks[0]?.totals).toMatchObject({ compute: 0, exposed: 50_000 });
+  expect(ranks[0]?.kernels.byName.lines.map(({ name, class: of }) => [name, of])).toEqual([[nccl, 'communication']]);
+  expect(ranks[0]?.overlap[1]).toMatchObject({ group: '0', bytes: 4000 });
+});
+
 test('an empty device: a rank whose trace has a stream without work has no figures', () => {
   const sync = event('cuda_sync', 'Stream Sync', { pid: 0, tid: 7 }, 10, 5, { device: 0, stream: 7, correlation: 3 });
   const { ranks, blame } = analysed([[step(3, 0, 100), call(3, 10, 'cudaStreamSynchronize'), sync]]);
