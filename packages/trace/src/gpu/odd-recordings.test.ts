@@ -284,6 +284,12 @@ test('of a rank whose source tells that it has no device only steps are held, an
   expect(told?.figures).toHaveLength(1);
 });
 
+test('steps that overlap, of which the last has no work: the path is that of one step', () => {
+  const steps = [step(3, 0, 20), step(4, 20, 40), step(5, 100, 120)];
+  const { path } = analysed([[...steps, call(1, 2), work(1, 10, 60), call(2, 25), work(2, 60, 100)]]);
+  expect(path).toMatchObject({ step: 4, total: 40_000, byBound: { compute: 40_000 } });
+});
+
 test('kernels of no length: the path goes through what they waited for', () => {
   const calls = [call(1, 5), call(2, 12), call(3, 20), call(4, 24)];
   const kernels = [
