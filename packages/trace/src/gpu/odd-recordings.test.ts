@@ -290,6 +290,13 @@ test('steps that overlap, of which the last has no work: the path is that of one
   expect(path).toMatchObject({ step: 4, total: 40_000, byBound: { compute: 40_000 } });
 });
 
+test('the path of a step without work is its host', () => {
+  const op = event('cpu_op', 'aten::add', host, 150, 10);
+  const { path, worth } = analysed([[step(3, 0, 140), call(1, 10), work(1, 20, 120), step(4, 140, 180), op]]);
+  expect(path).toMatchObject({ step: 4, total: 40_000, byBound: { cpu: 40_000 } });
+  expect(worth[0]).toMatchObject({ bound: 'cpu', onPath: 40_000, savesAtZero: 40_000 });
+});
+
 test('kernels of no length: the path goes through what they waited for', () => {
   const calls = [call(1, 5), call(2, 12), call(3, 20), call(4, 24)];
   const kernels = [
