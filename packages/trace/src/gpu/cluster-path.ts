@@ -20,7 +20,7 @@ import { pairOf } from '@ranktrace/protocol';
 import { countBelow } from '../model/count-below.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { classOf } from './kernel-class.ts';
+import { classOf, kindOf } from './kernel-class.ts';
 import { edgeKindNumber, noBounds, overlappingSteps, type PathBound, type PathEdge, type PathSpan } from './path-edges.ts';
 import { PathGraph } from './path-graph.ts';
 import { joinedSegments, type PathPiece, type PathSegments } from './path-segments.ts';
@@ -243,6 +243,8 @@ interface LongestStep {
   ranks: number;
   /** Ranks on which the other steps of a graph follow it. */
   followed: number;
+  /** Whether a rank launched work in it and in the last step of its graph: the path ends with that. */
+  isWorked: boolean;
   goesOn: boolean;
 }
 
@@ -252,6 +254,7 @@ function medianStep(ranks: readonly RankOfPath[]): MedianStep | undefined {
   for (const { work } of ranks) {
     const numbers = new Set<number>();
     const { steps, windows, busyBefore } = work;
+    const launching = stepsWithWork(work);
     // The first step of a part waits for work that is not there: its path would be longer than the step.
     const [first] = steps;
     for (let at = first !== undefined && busyBefore > first.start ? 1 : 0; at < windows.length; at++) {
@@ -259,11 +262,12 @@ function medianStep(ranks: readonly RankOfPath[]): MedianStep | undefined {
       // A program that counts from 0 again has several steps of one number: the first one is taken.
       if (numbers.has(number)) continue;
       numbers.add(number);
-      const step = longest.get(number) ?? { length: 0, ranks: 0, followed: 0, goesOn: false };
+      const step = longest.get(number) ?? { length: 0, ranks: 0, followed: 0, isWorked: false, goesOn: false };
       longest.set(number, step);
       step.length = Math.max(step.length, end - start);
       step.ranks++;
       if (nextNumbers.every((next) => windows[at + next]?.number === number + next)) step.followed++;
+      if (launching.has(at) && launching.has(at + overlappingSteps - 1)) step.isWorked = true;
       if (end > (steps[at] as WorkStep).end) step.goesOn = true;
     }
   }
@@ -275,13 +279,20 @@ function medianStep(ranks: readonly RankOfPath[]): MedianStep | undefined {
     const lengths = [0, ...nextNumbers].map((next) => longest.get(step + next)?.length ?? 0);
     return lengths.reduce((sum, length) => sum + length, 0) / lengths.length;
   };
-  const followed = inOrder.filter((step) => step.followed === ranks.length);
+  const followed = inOrder.filter(({ followed: on, isWorked }) => isWorked && on === ranks.length);
   // The first step of a recording is none of the usual ones.
   const starts = afterFirst(followed).map(({ number }) => ({ number, length: meanFrom(number) }));
   const isOverlapping = starts.length > 0 && 2 * common.filter(({ goesOn }) => goesOn).length > common.length;
   const of = (isOverlapping ? starts : common).sort((a, b) => a.length - b.length);
   const median = of[(of.length - 1) >> 1];
   return median && { step: median.number, length: median.length, mean, isOverlapping };
+}
+
+/** Indexes of the steps that launched work. */
+function stepsWithWork({ work, links }: RankWork): ReadonlySet<number> {
+  const found = new Set<number>();
+  for (let row = 0; row < work.length; row++) if (work.columns.kind[row] !== kindOf.sync) found.add(links.step[row] as number);
+  return found;
 }
 
 /** Collectives with parts of two ranks or more, and sends with their receives, which are numbered by pair. */
@@ -293,6 +304,8 @@ function matchedParts(ranks: readonly RankOfPath[]): readonly (readonly Part[])[
     for (let row = 0; row < length; row++) {
       const transfer = (columns.transfer[row] as number) - 1;
       if (columns.class[row] !== classOf.communication || transfer < 0) continue;
+      // A kernel with a group alone is matched to none.
+      if (Number.isNaN(transfers.columns.sequence[transfer])) continue;
       const op = names.text(transfers.columns.op[transfer] as number);
       const pair = pairOf(number, (transfers.columns.peer[transfer] as number) - 1, op);
       const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${pair?.join('>') ?? op}`;

@@ -71,6 +71,7 @@ export const transferColumns = {
   /** Names of a collective's group and op; 0 for none. */
   group: 'u32',
   op: 'u32',
+  /** NaN for a kernel whose collective cannot be matched. */
   sequence: 'f64',
   ranks: 'u32',
   /** The other side's rank of a send or receive, + 1; 0 for none. */

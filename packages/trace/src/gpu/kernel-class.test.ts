@@ -58,6 +58,8 @@ test('copies are reported apart by their direction', () => {
   expect(transferKind('Memcpy <unknown> (Unknown -> Device)')).toBe('Memcpy <unknown>');
   expect(transferKind('MemcpyH2D')).toBe('MemcpyH2D');
   expect(transferKind('CopyDeviceToHost')).toBe('Memcpy DtoH');
+  expect(transferKind('CopyHostToDevice2D')).toBe('Memcpy HtoD');
+  expect(transferKind('FillBuffer')).toBe('Memset');
 });
 
 test('tensor cores by the name of the kernel, and by that of the op', () => {

@@ -61,11 +61,11 @@ export function workClass(kind: number, name: string): number {
 }
 
 /** Copies as AMD's tracer names them. */
-const amdCopy = /^Copy(Host|Device)To(Host|Device)$/;
+const amdCopy = /^Copy(Host|Device)To(Host|Device)(?:2D)?$/;
 
-/** `Memcpy HtoD (Pinned -> Device)` and AMD's `CopyHostToDevice` → `Memcpy HtoD`; `Memset (Device)` → `Memset`. */
+/** `Memcpy HtoD (Pinned -> Device)` and AMD's `CopyHostToDevice` → `Memcpy HtoD`; `Memset (Device)` and its `FillBuffer` → `Memset`. */
 export function transferKind(name: string): string {
-  if (name.startsWith('Memset')) return 'Memset';
+  if (name.startsWith('Memset') || name === 'FillBuffer') return 'Memset';
   const [, from, to] = amdCopy.exec(name) ?? [];
   if (from !== undefined && to !== undefined) return `Memcpy ${from[0]}to${to[0]}`;
   return /^Memcpy[^ (]*(?: [^ (]+)?/.exec(name)?.[0] ?? 'other copies';

@@ -67,6 +67,13 @@ test('kernels are charged to the op, the module and the phase around their launc
   expect([kernels.tensorCores / us, kernels.tensorCoreOps / us]).toEqual([20, 72]);
 });
 
+test('blocks and occupancy are means over the kernels that state them', () => {
+  const kernel = (ts: number, args: object) => ({ ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: 7, ts, dur: 10, args });
+  const stated = { 'blocks per SM': 2, 'est. achieved occupancy %': 40 };
+  const { kernels } = rankOf([kernel(0, stated), kernel(10, {}), kernel(20, { 'blocks per SM': 4 })]);
+  expect(kernels.byName.lines[0]).toMatchObject({ count: 3, blocksPerSm: 3, occupancy: 0.4 });
+});
+
 test('a sequence of kernels that an op launches twice is found; copies have a bandwidth', () => {
   const { sequences, copies } = rankOf(traceEvents());
   expect(sequences).toEqual([{ op: 'aten::linear', kernels: ['volta_h884gemm_64x64', 'splitKreduce', 'bias'], count: 2, total: 32 * us }]);

@@ -131,7 +131,9 @@ interface KernelSum {
   longestAt: number;
   blocks: number;
   occupied: number;
-  hasShape: boolean;
+  /** Time of the kernels that state them, ns; undefined where none does. */
+  blocksTime: number | undefined;
+  occupiedTime: number | undefined;
 }
 
 /** Cuts lines, longest first, to the limit. */
@@ -233,7 +235,8 @@ const emptySum = (kernelClass: number, isTensorCore: boolean): KernelSum => ({
   longestAt: 0,
   blocks: 0,
   occupied: 0,
-  hasShape: false,
+  blocksTime: undefined,
+  occupiedTime: undefined,
 });
 
 function addKernel({ work, shapes }: RankWork, sum: KernelSum, row: number, start: number, time: number): void {
@@ -246,20 +249,26 @@ function addKernel({ work, shapes }: RankWork, sum: KernelSum, row: number, star
   }
   const shape = (work.columns.shape[row] as number) - 1;
   if (shape < 0) return;
-  sum.hasShape = true;
-  sum.blocks += ((shapes.columns.blocksPerSm[shape] as number) || 0) * time;
-  sum.occupied += ((shapes.columns.occupancy[shape] as number) || 0) * time;
+  const [blocks, occupancy] = [shapes.columns.blocksPerSm[shape] as number, shapes.columns.occupancy[shape] as number];
+  if (!Number.isNaN(blocks)) {
+    sum.blocks += blocks * time;
+    sum.blocksTime = (sum.blocksTime ?? 0) + time;
+  }
+  if (Number.isNaN(occupancy)) return;
+  sum.occupied += occupancy * time;
+  sum.occupiedTime = (sum.occupiedTime ?? 0) + time;
 }
 
 function lineOf(sum: KernelSum, name: string, all: number): KernelLine {
-  const { count, total, min, max, isTensorCore, hasShape } = sum;
-  const weighted = (value: number, scale: number): number | undefined => (!hasShape ? undefined : total > 0 ? value / total / scale : 0);
+  const { count, total, min, max, isTensorCore } = sum;
+  const weighted = (value: number, time: number | undefined): number | undefined => time && value / time;
+  const occupancy = weighted(sum.occupied, sum.occupiedTime);
   return {
     name,
     class: workClasses[sum.class] as WorkClass,
     ...{ count, total, mean: total / count, min, max, share: all > 0 ? total / all : 0, tensorCores: isTensorCore },
-    blocksPerSm: weighted(sum.blocks, 1),
-    occupancy: weighted(sum.occupied, 100),
+    blocksPerSm: weighted(sum.blocks, sum.blocksTime),
+    occupancy: occupancy && occupancy / 100,
     longest: { from: sum.longestAt, until: sum.longestAt + max },
   };
 }

@@ -223,6 +223,34 @@ describe.each(cases)('$name', ({ events, shares, idle, verdict }) => {
   });
 });
 
+test('a kernel whose collective cannot be matched has the group and the size that torch recorded', () => {
+  const said = { 'Collective name': 'send', 'Process Group Name': 'pp', 'In msg nelems': 1000, dtype: 'Float', 'Group size': 2 };
+  const kernel = event('kernel', 'ncclDevKernel_SendRecv(x)', { pid: 0, tid: 20 }, 5, 40, { stream: 20, correlation: 1, ...said });
+  const { ranks } = analysed([[step(3, 0, 100), call(1, 0), kernel, call(2, 50), work(2, 60, 70, { name: nccl })]]);
+  const lines = ranks[0]?.overlap.map(({ group, kernels, total, bytes, busBandwidth }) => [group, kernels, total, bytes, busBandwidth]);
+  expect(lines?.slice(1)).toEqual([
+    ['pp', 1, 40_000, 4000, 1e8],
+    ['default', 1, 10_000, 0, undefined],
+  ]);
+});
+
+test('two ranks whose kernels name their group alone are not matched by it', () => {
+  const kernel = (from: number) =>
+    event('kernel', 'ncclDevKernel_SendRecv(x)', { pid: 0, tid: 20 }, from, 40, { stream: 20, correlation: 1, 'Process Group Name': 'pp' });
+  const { path } = analysed([5, 45].map((from) => [step(3, 0, 100), call(1, 0), kernel(from)]));
+  const { path: alone } = analysed([[step(3, 0, 100), call(1, 0), kernel(45)]]);
+  expect(path?.byBound).toEqual(alone?.byBound);
+});
+
+test('collectives of our own Chrome JSON, read again, are communication by the name of their kernel', () => {
+  const args = { device: 0, stream: 7, correlation: 1, op: 'all_reduce', group: '0', bytes: 4000, event: nccl };
+  const stream = { ph: 'M', name: 'thread_name', pid: 0, tid: 7, args: { name: 'GPU 0 · stream 7' } };
+  const { ranks } = analysed([[stream, step(3, 0, 100), call(1, 0), event('collective', 'all_reduce', { pid: 0, tid: 7 }, 10, 50, args)]]);
+  expect(ranks[0]?.totals).toMatchObject({ compute: 0, exposed: 50_000 });
+  expect(ranks[0]?.kernels.byName.lines.map(({ name, class: of }) => [name, of])).toEqual([[nccl, 'communication']]);
+  expect(ranks[0]?.overlap[1]).toMatchObject({ group: '0', bytes: 4000 });
+});
+
 test('an empty device: a rank whose trace has a stream without work has no figures', () => {
   const sync = event('cuda_sync', 'Stream Sync', { pid: 0, tid: 7 }, 10, 5, { device: 0, stream: 7, correlation: 3 });
   const { ranks, blame } = analysed([[step(3, 0, 100), call(3, 10, 'cudaStreamSynchronize'), sync]]);
@@ -254,6 +282,19 @@ test('of a rank whose source tells that it has no device only steps are held, an
   expect([told?.held, untold?.held]).toEqual([[0], [0, 1]]);
   expect(told?.figures).toEqual(untold?.figures);
   expect(told?.figures).toHaveLength(1);
+});
+
+test('steps that overlap, of which the last has no work: the path is that of one step', () => {
+  const steps = [step(3, 0, 20), step(4, 20, 40), step(5, 100, 120)];
+  const { path } = analysed([[...steps, call(1, 2), work(1, 10, 60), call(2, 25), work(2, 60, 100)]]);
+  expect(path).toMatchObject({ step: 4, total: 40_000, byBound: { compute: 40_000 } });
+});
+
+test('the path of a step without work is its host', () => {
+  const op = event('cpu_op', 'aten::add', host, 150, 10);
+  const { path, worth } = analysed([[step(3, 0, 140), call(1, 10), work(1, 20, 120), step(4, 140, 180), op]]);
+  expect(path).toMatchObject({ step: 4, total: 40_000, byBound: { cpu: 40_000 } });
+  expect(worth[0]).toMatchObject({ bound: 'cpu', onPath: 40_000, savesAtZero: 40_000 });
 });
 
 test('kernels of no length: the path goes through what they waited for', () => {

@@ -25,13 +25,13 @@ export function rowsInside(rank: RankWork, from: number, until: number): Uint8Ar
   return inside;
 }
 
-/** Threads that launched work of the stretch. */
+/** Threads that launched work of the stretch; where none did, those that launched any: its time is theirs. */
 export function launchingThreads(rank: RankWork, inside: Uint8Array): ReadonlySet<number> {
   const { work, host } = rank;
-  const threads = new Set<number>();
+  const [threads, others] = [new Set<number>(), new Set<number>()];
   for (let row = 0; row < work.length; row++) {
     const call = rank.callOf(row);
-    if (call >= 0 && inside[host.length + row] === 1) threads.add(host.columns.thread[call] as number);
+    if (call >= 0) (inside[host.length + row] === 1 ? threads : others).add(host.columns.thread[call] as number);
   }
-  return threads;
+  return threads.size > 0 ? threads : others;
 }

@@ -15,9 +15,10 @@ import { runtimeCategories } from '../model/kineto-categories.ts';
 import { isDeviceKind, isNcclLane } from '../model/lanes.ts';
 import { isOfFile } from '../model/of-file.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
+import { elementBytes } from '../torch/element-bytes.ts';
 import { hostKind, RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { kindOf, kindOfCategory, workClass } from './kernel-class.ts';
+import { classOf, kindOf, kindOfCategory, workClass } from './kernel-class.ts';
 import { WorkNames } from './work-names.ts';
 
 /** Kind of a host span by its category. */
@@ -190,10 +191,12 @@ export class WorkRecord {
     columns.name[row] = this.names.index(name);
     columns.stream[row] = place.stream;
     columns.kind[row] = kind;
-    columns.class[row] = event.kind === 'collective' ? 1 : this.#classOf(kind, name);
+    columns.class[row] = isCollective(event) ? classOf.communication : this.#classOf(kind, name);
     columns.correlation[row] = numberOf(event, 'correlation');
     columns.shape[row] = kind === kindOf.kernel ? addShape(work, event) : 0;
-    columns.transfer[row] = kind !== kindOf.kernel || event.kind === 'collective' ? this.#addTransfer(work, event) : 0;
+    const isGrouped = columns.class[row] === classOf.communication && groupOf(event) !== '';
+    const isTransfer = kind !== kindOf.kernel || event.kind === 'collective' || isGrouped;
+    columns.transfer[row] = isTransfer ? this.#addTransfer(work, event) : 0;
   }
 
   /** NCCL's plugin says which collective a kernel is; its time tells which kernel. */
@@ -236,16 +239,16 @@ export class WorkRecord {
   #addTransfer({ transfers }: RankWork, event: TraceEvent): number {
     const row = transfers.add();
     const { columns } = transfers;
-    const isCollective = event.kind === 'collective';
-    columns.bytes[row] = isCollective ? event.bytes : numberOf(event, 'bytes');
-    columns.bandwidth[row] = isCollective ? 0 : numberOf(event, 'memory bandwidth (GB/s)');
-    columns.group[row] = isCollective ? this.names.index(event.group) : 0;
-    columns.op[row] = isCollective ? this.names.index(event.name) : 0;
-    columns.sequence[row] = isCollective ? event.sequence : 0;
-    columns.peer[row] = isCollective ? event.peerRank + 1 : 0;
-    columns.ranks[row] = isCollective ? numberOf(event, 'Group size') : 0;
-    columns.waitsFor[row] = isCollective ? 0 : numberOf(event, 'wait_on_cuda_event_record_corr_id');
-    columns.waitsOn[row] = isCollective ? 0 : numberOf(event, 'wait_on_stream');
+    const [isMatched, group] = [event.kind === 'collective', groupOf(event)];
+    columns.bytes[row] = isMatched ? event.bytes : numberOf(event, 'bytes') || messageBytes(event);
+    columns.bandwidth[row] = isMatched ? 0 : numberOf(event, 'memory bandwidth (GB/s)');
+    columns.group[row] = this.names.index(group);
+    columns.op[row] = isMatched ? this.names.index(event.name) : group === '' ? 0 : this.names.index(textOf(event, 'Collective name'));
+    columns.sequence[row] = isMatched ? event.sequence : Number.NaN;
+    columns.peer[row] = isMatched ? event.peerRank + 1 : 0;
+    columns.ranks[row] = group === '' ? 0 : numberOf(event, 'Group size');
+    columns.waitsFor[row] = isMatched ? 0 : numberOf(event, 'wait_on_cuda_event_record_corr_id');
+    columns.waitsOn[row] = isMatched ? 0 : numberOf(event, 'wait_on_stream');
     return row + 1;
   }
 }
@@ -273,11 +276,25 @@ function numberOf(event: TraceEvent, key: string): number {
   return typeof value === 'number' && value > 0 && value < Number.MAX_SAFE_INTEGER ? value : 0;
 }
 
+function textOf(event: TraceEvent, key: string): string {
+  const value = argumentOf(event, key);
+  return typeof value === 'string' ? value : '';
+}
+
+/** Our own Chrome JSON, read again, has collectives as spans. */
+const isCollective = (event: TraceEvent): boolean => event.kind === 'collective' || event.category === 'collective';
+
 /** The kernel's own name, which a collective carries as an argument. */
-function nameOf(event: TraceEvent): string {
-  if (event.kind !== 'collective') return event.name;
-  const name = argumentOf(event, 'event');
-  return typeof name === 'string' ? name : event.name;
+const nameOf = (event: TraceEvent): string => (isCollective(event) && textOf(event, 'event')) || event.name;
+
+/** The process group, also of a kernel whose collective cannot be matched: it is recorded all the same. '' for none. */
+const groupOf = (event: TraceEvent): string =>
+  event.kind === 'collective' ? event.group : textOf(event, 'group') || textOf(event, 'Process Group Name');
+
+/** Bytes of a message that cannot be matched, as torch records it: what the rank puts in, or gets if it puts in none. */
+function messageBytes(event: TraceEvent): number {
+  const elements = numberOf(event, 'In msg nelems') || numberOf(event, 'Out msg nelems');
+  return elements === 0 ? 0 : elements * (elementBytes(textOf(event, 'dtype')) ?? 0);
 }
 
 const lineOfThread = / \(\d+\)$/;

@@ -14,6 +14,9 @@ export interface SourceTrack {
 /** String indexes of the categories of device work. */
 export const deviceCategoriesOf = ({ strings }: KinetoTable): ReadonlySet<number> => indexesOf(strings, deviceCategories);
 
+/** A stream as our own Chrome JSON names it: one of collectives alone has no category of torch. */
+const ownStream = /^GPU \d+ · .*stream/;
+
 /** Tracks of one rank, over all of its files: the same thread of two files is one. */
 export class SourceTracks {
   readonly tracks: SourceTrack[] = [];
@@ -32,11 +35,11 @@ export class SourceTracks {
   /** Number in `tracks` of each of the table's tracks. `pid`: the rank's process. */
   add(table: KinetoTable, tally: KinetoTally, pid: number): Uint32Array {
     return Uint32Array.from(table.tracks, (track, index) => {
-      const isDevice = tally.isDevice(index);
+      const given = table.threadNames.get(index)?.trim() ?? '';
+      const isDevice = tally.isDevice(index) || ownStream.test(given);
       const key = `${isDevice ? 'device' : 'host'} ${track.pid} ${track.tid}`;
       let number = this.#numbers.get(key);
       if (number === undefined) {
-        const given = table.threadNames.get(index)?.trim() ?? '';
         number = this.tracks.push(isDevice ? stream(track, given) : thread(track, given, pid)) - 1;
         this.#numbers.set(key, number);
       }
