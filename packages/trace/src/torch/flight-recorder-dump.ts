@@ -15,6 +15,7 @@
 import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { limits } from '../model/limits.ts';
+import { ranksText } from '../model/ranks-text.ts';
 import { elementBytes } from './element-bytes.ts';
 import { looksLikePickle, readPickle } from './pickle.ts';
 
@@ -48,6 +49,9 @@ export interface FlightRecorderDump {
   /** Entries that are none. */
   readonly malformed: number;
 }
+
+/** The name of a group that others of its name are told from: split_group gives one name to groups of different ranks. */
+export const groupOfRanks = (group: string, ranks: readonly number[]): string => `${group} of ${ranksText(ranks)}`;
 
 const everyone = 'world';
 /** The groups of a large job come before the first entry, and are a list where torch.profiler has them. */

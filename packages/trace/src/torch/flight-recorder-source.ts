@@ -25,8 +25,7 @@ import {
   tableNames,
 } from '@ranktrace/protocol';
 import type { BatchSource } from '../model/batch-source.ts';
-import { ranksText } from '../model/ranks-text.ts';
-import type { DumpedCollective, FlightRecorderDump } from './flight-recorder-dump.ts';
+import { type DumpedCollective, type FlightRecorderDump, groupOfRanks } from './flight-recorder-dump.ts';
 
 export interface RankDump {
   readonly rank: number;
@@ -65,7 +64,7 @@ function withDistinctGroups(dumps: readonly RankDump[]): readonly RankDump[] {
     const names = new Map<string, string>();
     for (const [group, lists] of namesakes) {
       const ranks = dump.groups.get(group) ?? [...lists.values()].find((list) => list.includes(rank));
-      if (lists.size > 1 && ranks !== undefined) names.set(group, `${group} of ${ranksText(ranks)}`);
+      if (lists.size > 1 && ranks !== undefined) names.set(group, groupOfRanks(group, ranks));
     }
     if (names.size === 0) return file;
     const named = (group: string): string => names.get(group) ?? group;
