@@ -66,6 +66,19 @@ it('leaves a hostile or broken dump of a directory out, and names it; a named on
   expect([named.code, named.stdout, named.stderr.trim().split('\n').length]).toEqual([2, '', 1]);
 });
 
+it('names an empty dump of a directory, which it leaves out', async () => {
+  const empty = join(directory, 'empty');
+  mkdirSync(empty);
+  for (const rank of [0, 1, 3]) copy(`nccl_trace_rank_${rank}`, join(empty, `nccl_trace_rank_${rank}`));
+  writeFileSync(join(empty, 'nccl_trace_rank_2'), '');
+  writeFileSync(join(empty, 'notes-2'), 'no dump');
+  const { code, stdout, stderr } = await runLine(['report', empty]);
+  expect([code, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('3 of 4 ranks')]);
+  expect(stderr.trim()).toMatch(
+    /^ranktrace: left out ".*nccl_trace_rank_2": it is not a dump of Flight Recorder, as others beside it are$/,
+  );
+});
+
 it('refuses two dumps of one rank, and one whose name has no rank, in one line', async () => {
   const other = join(directory, 'dump_of_rank_0');
   copy('nccl_trace_rank_0', other);

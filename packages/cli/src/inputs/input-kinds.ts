@@ -64,6 +64,7 @@ const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
 const logName = /\.log(\.gz)?$/;
 /** Dumps are named after the rank: `nccl_trace_rank_3`. */
 const dumpName = /\d(?:\.(?:json|pickle|pkl))?(?:\.gz)?$/;
+const stemOf = (path: string): string => path.replace(/\d+(?:\.\w+)*$/, '');
 /** The first entry of a dump or a log, the dump's groups, and the names of a merged trace's first processes lie within so many bytes. */
 const firstEntryBytes = 4096;
 const json = /^\uFEFF?\s*[[{]/;
@@ -111,7 +112,12 @@ function inputOf(path: string): Input {
   const logs = isStore ? [] : of(logName).filter((file) => isInspector(beginningOf(file)));
   if (logs.length > 0) return { ...directory('inspector', logs), strays: beside(logs) };
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
-  if (dumps.length > 0) return { ...directory('flightRecorder', dumps), strays: beside(dumps) };
+  if (dumps.length > 0) {
+    const stems = new Set(dumps.map(stemOf));
+    // Empty, say: without it the rank would seem to have none.
+    const broken = of(dumpName).filter((file) => stems.has(stemOf(file)) && !dumps.includes(file));
+    return { ...directory('flightRecorder', dumps), strays: [...new Set([...broken, ...beside(dumps)])] };
+  }
   if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays: [...merged, ...links] };
   if (merged[0] !== undefined) refuseMerged(merged[0]);
   if (isStore) return directory('store', [path]);
