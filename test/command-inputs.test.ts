@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { gpuJob } from '../packages/trace/src/testing/gpu-job.ts';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
-import { commandPath, startCommand } from './setup/ranktrace-command.ts';
+import { commandPath, repository, startCommand } from './setup/ranktrace-command.ts';
 import { interrupt, runTyped, startTyped } from './setup/typed-commands.ts';
 import { runLine } from './setup/warm-command.ts';
 
@@ -221,6 +221,20 @@ describe('a directory of Chrome traces that others wrote, zipped and not', () =>
     expect(stderr).toMatch(/left out ".*horovod\.json": it is not a timeline of NDTimeline, as others beside it are\n/);
     expect([code, stdout.split(':')[0]]).toEqual([0, 'run ndtimeline']);
   });
+});
+
+it('names dumps of Flight Recorder beside files of torch.profiler, which it leaves out, and of many the first ones', async () => {
+  mkdirSync(at('trace-and-dumps'));
+  writeFileSync(at('trace-and-dumps', 'rank0.json'), torchFile({ rank: 0, worldSize: 1 }));
+  const dump = join(repository, 'test/data/flight-recorder/nccl_trace_rank_0');
+  for (let rank = 0; rank < 20; rank++) copyFileSync(dump, at('trace-and-dumps', `nccl_trace_rank_${rank}`));
+  writeFileSync(at('trace-and-dumps', 'notes_1'), 'no trace');
+  const { code, stdout, stderr } = await runLine(['report', at('trace-and-dumps')]);
+  expect([code, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('1 of 1 ranks')]);
+  const named = stderr.split('\n').filter((line) => line.includes('left out'));
+  expect(named).toHaveLength(17);
+  expect(named[0]).toMatch(/left out ".*nccl_trace_rank_0": it is not a torch\.profiler file, as others beside it are$/);
+  expect(named[16]).toMatch(/left out 4 more of ".*trace-and-dumps" for that reason$/);
 });
 
 describe('an option that has no effect on an input is refused with one line', () => {

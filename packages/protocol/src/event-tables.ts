@@ -137,6 +137,9 @@ export const ncclTrackPrefix = 'NCCL ';
  */
 export const leftOutKey = 'ranktrace.left_out';
 
+/** Metadata key of ranks that belong to a group by what this rank knows, and that no file shows in it: JSON text of `Absent` (messages.ts). */
+export const absentKey = 'ranktrace.absent';
+
 /** Metadata key of the processes or threads in which a rank's loader works ahead of the loop; `0`: the loop itself loads. */
 export const loaderWorkersKey = 'ranktrace.loader_workers';
 

@@ -35,6 +35,7 @@ export { type CollectiveKind, collectiveKind, isBarrierLike, isLaunch, isSameOpe
 export { countSum, lessDropped, mostDropped, noneDropped, sumDropped } from './dropped.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
+  absentKey,
   type Columns,
   type ColumnType,
   capturedKey,
@@ -90,6 +91,7 @@ export {
   type RankStatus,
   type Running,
   rankMessageSchema,
+  readAbsent,
   readCaptured,
   readCollectiveReport,
   readDeviceSteps,

@@ -174,6 +174,9 @@ export const collectiveReportSchema = z.strictObject({
     .max(limits.runningGroupsMax),
 });
 
+/** By group, ranks that belong to it and that no file shows in it: the JSON text of the metadata `absentKey`. */
+export const absentSchema = z.array(z.tuple([z.string().max(limits.stringBytesMax), z.array(z.number().int().min(0).max(limits.rankMax))]));
+
 /** State of one rank, as the aggregator sees it now. */
 export const rankStatusSchema = z.strictObject({
   rank: z.number().int().min(0).max(limits.rankMax),
@@ -235,6 +238,9 @@ export const readRunning = (text: string): Running | undefined => readFact(runni
 
 /** Parses the metadata value of `deviceStepsKey`; undefined when it does not fit the schema. */
 export const readDeviceSteps = (text: string): DeviceSteps | undefined => readFact(deviceStepsSchema, text);
+
+/** Parses the metadata value of `absentKey`; undefined when it does not fit the schema. */
+export const readAbsent = (text: string): z.infer<typeof absentSchema> | undefined => readFact(absentSchema, text);
 
 /** Parses the metadata value of `collectivesKey`; undefined when it does not fit the schema. */
 export const readCollectiveReport = (text: string): CollectiveReport | undefined => readFact(collectiveReportSchema, text);

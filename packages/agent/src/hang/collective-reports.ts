@@ -9,7 +9,7 @@
 import { networkInterfaces } from 'node:os';
 import { type CollectiveReport, collectivesKey, limits as protocolLimits } from '@ranktrace/protocol';
 import { reasonOf } from '@ranktrace/sdk/shipping';
-import type { FlightRecorderDump } from '@ranktrace/trace/torch';
+import { type FlightRecorderDump, groupOfRanks } from '@ranktrace/trace/torch';
 import { nearestAmong, numbersOf } from '../ranks/process-table.ts';
 import type { SeenRank } from '../ranks/rank-finder.ts';
 import type { RankSession } from '../ship/rank-session.ts';
@@ -118,11 +118,13 @@ export function groupsOfCounts(
   return [...groups.values()].filter((group) => group !== undefined);
 }
 
-/** Each group's last collective, and the first one that is not over. */
-export function groupsOfDump({ collectives }: FlightRecorderDump, nowNs: bigint): Group[] {
+/** Each group's last collective, and the first one that is not over. A group is named with its ranks, for other ranks may have another one of that name. */
+export function groupsOfDump({ collectives, groups: ranksOf }: FlightRecorderDump, nowNs: bigint): Group[] {
   const groups = new Map<string, Group>();
-  for (const { group, sequence, op, created, isOver, isSend } of collectives) {
+  for (const { group: name, sequence, op, created, isOver, isSend } of collectives) {
     if (isSend) continue;
+    const ranks = ranksOf.get(name);
+    const group = ranks === undefined ? name : groupOfRanks(name, ranks);
     const known = groups.get(group);
     const open = isOver ? undefined : { op, sequence, insideMs: Math.max(0, Number(nowNs - created) / 1e6) };
     const first = known?.open === undefined || (open !== undefined && open.sequence < known.open.sequence) ? open : known.open;

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readFlightRecorder } from '@ranktrace/trace/torch';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { groupsOfDump } from './collective-reports.ts';
 import { requestDump } from './requested-dump.ts';
@@ -149,4 +150,12 @@ describe('what a hostile rank puts there', () => {
     watchdog(() => writeFileSync(file, Buffer.from([0x80, 2, 0x5d, 0x71, 0, 0x28, ...levels, 0x2e])));
     await expect(asked(1500)).rejects.toThrow(/within 1.5 s: Cannot read/);
   });
+});
+
+it('groups of one name and different ranks have different names', () => {
+  const entries = [{ process_group: ['1', 'dp'], profiling_name: 'nccl:all_reduce', collective_seq_id: 4, time_created_ns: 1 }];
+  const dumpOf = (ranks: string) =>
+    readFlightRecorder(new TextEncoder().encode(JSON.stringify({ pg_config: { '1': { name: '1', desc: 'dp', ranks } }, entries })));
+  const names = ['[0, 2]', '[1, 3]', '[]'].flatMap((ranks) => groupsOfDump(dumpOf(ranks), 1n).map(({ group }) => group));
+  expect(names).toEqual(['1 dp of ranks 0, 2', '1 dp of ranks 1, 3', '1 dp']);
 });

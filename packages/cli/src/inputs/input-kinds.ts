@@ -12,7 +12,8 @@
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; its reader reports errors
 //
-// A trace of several ranks in Chrome's form, as `merge` writes it, is none of them: the file is refused, and in a directory it is left out.
+// A trace of several ranks in Chrome's form, as `merge` writes it, is none of them: the file is refused, and in a directory it is left out. So are
+// traces of other kinds than the first that the directory has; all of them are named.
 //
 // Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 
@@ -63,6 +64,7 @@ const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
 const logName = /\.log(\.gz)?$/;
 /** Dumps are named after the rank: `nccl_trace_rank_3`. */
 const dumpName = /\d(?:\.(?:json|pickle|pkl))?(?:\.gz)?$/;
+const stemOf = (path: string): string => path.replace(/\d+(?:\.\w+)*$/, '');
 /** The first entry of a dump or a log, the dump's groups, and the names of a merged trace's first processes lie within so many bytes. */
 const firstEntryBytes = 4096;
 const json = /^\uFEFF?\s*[[{]/;
@@ -90,18 +92,33 @@ function inputOf(path: string): Input {
   const merged = allJson.filter((file) => looksLikeMergedChrome(textOf(beginningOf(file, firstEntryBytes))));
   const jsonFiles = allJson.filter((file) => !merged.includes(file));
   // Links to nothing, and pipes, which a look at their beginning would wait for.
-  const strays = isStore ? [] : [...merged, ...named(jsonName).filter((file) => whatIs(file) === 'other')];
-  if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays };
+  const links = isStore ? [] : named(jsonName).filter((file) => whatIs(file) === 'other');
+  /** Traces of other kinds beside `files`. */
+  const beside = (files: readonly string[]): string[] => {
+    if (isStore) return [];
+    const others = new Set([...merged, ...jsonFiles, ...of(logName), ...of(dumpName), ...of(perfettoName)]);
+    for (const file of files) others.delete(file);
+    return [...others].filter((file) => merged.includes(file) || isTrace(file));
+  };
+  if (jsonFiles.some(isTorch)) return { ...directory('torch', jsonFiles), strays: [...links, ...beside(jsonFiles)] };
   if (holdsSegments(path, 0)) return directory('store', [path]);
   const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
-  if (traces.length > 0) return directory('perfetto', traces);
+  if (traces.length > 0) return { ...directory('perfetto', traces), strays: beside(traces) };
   const timelines = jsonFiles.filter((file) => looksLikeNdtimeline(beginningOf(file)));
-  if (timelines.length > 0) return { ...directory('ndtimeline', timelines), strays: jsonFiles.filter((file) => !timelines.includes(file)) };
+  if (timelines.length > 0) {
+    const others = jsonFiles.filter((file) => !timelines.includes(file));
+    return { ...directory('ndtimeline', timelines), strays: [...new Set([...others, ...beside(timelines)])] };
+  }
   const logs = isStore ? [] : of(logName).filter((file) => isInspector(beginningOf(file)));
-  if (logs.length > 0) return directory('inspector', logs);
+  if (logs.length > 0) return { ...directory('inspector', logs), strays: beside(logs) };
   const dumps = isStore ? [] : of(dumpName).filter((file) => isFlightRecorder(beginningOf(file)));
-  if (dumps.length > 0) return directory('flightRecorder', dumps);
-  if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays };
+  if (dumps.length > 0) {
+    const stems = new Set(dumps.map(stemOf));
+    // Empty, say: without it the rank would seem to have none.
+    const broken = of(dumpName).filter((file) => stems.has(stemOf(file)) && !dumps.includes(file));
+    return { ...directory('flightRecorder', dumps), strays: [...new Set([...broken, ...beside(dumps)])] };
+  }
+  if (jsonFiles.length > 0) return { ...directory('torch', jsonFiles), strays: [...merged, ...links] };
   if (merged[0] !== undefined) refuseMerged(merged[0]);
   if (isStore) return directory('store', [path]);
   throw new CliError('bad_input', `Cannot open "${path}": it holds neither a run that ranktrace recorded, nor ${readable}`);
@@ -156,6 +173,12 @@ function refuseMerged(path: string): never {
 const isFlightRecorder = (beginning: Uint8Array): boolean =>
   looksLikeFlightRecorder(beginning, textOf(beginning.subarray(0, firstEntryBytes)));
 const isInspector = (beginning: Uint8Array): boolean => looksLikeInspector(textOf(beginning.subarray(0, firstEntryBytes)));
+/** Whether a file of a directory is a trace, of whichever kind. */
+function isTrace(path: string): boolean {
+  const beginning = beginningOf(path);
+  const isOwnKind = [isFlightRecorder, isInspector, looksLikeZipkin, looksLikeNdtimeline].some((isOfKind) => isOfKind(beginning));
+  return isOwnKind || perfettoName.test(path) || isTorch(path);
+}
 const isTorch = (path: string): boolean => torchName.test(path) || torchKeys.test(textOf(beginningOf(path)));
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 

@@ -17,6 +17,7 @@ import { limits } from '@ranktrace/protocol';
 import type { ReadBudget } from '@ranktrace/trace';
 import type { KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
+import { formatCount } from '../terminal/format.ts';
 import { say } from '../terminal/output.ts';
 import { openFlightRecorderFiles } from './flight-recorder-files.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
@@ -125,9 +126,15 @@ function refuseWithoutEffect(inputs: readonly Input[], { run, runOption = '--run
   }
 }
 
+/** A folder may have as many dumps beside its traces as there are ranks. */
+const straysShownMax = 16;
+
 function sayStrays(inputs: readonly Input[]): void {
-  for (const { kind, strays = [] } of inputs)
-    for (const path of strays) say(`left out "${path}": it is not ${kindNames[kind]}, as others beside it are`);
+  for (const { kind, path: directory, strays = [] } of inputs) {
+    for (const path of strays.slice(0, straysShownMax)) say(`left out "${path}": it is not ${kindNames[kind]}, as others beside it are`);
+    const more = strays.length - straysShownMax;
+    if (more > 0) say(`left out ${formatCount(more)} more of "${directory}" for that reason`);
+  }
 }
 
 /** Opens a run of the store in `paths`. */

@@ -130,3 +130,33 @@ it.each([
     ),
   ).toEqual([]);
 });
+
+it('a rank that waits for another in a collective is not blamed for those that it never entered: they come last', () => {
+  const all = [0, 1, 2, 3].map((rank) => traceProcess({ index: rank + 1, rank }));
+  const sink = analysisSink();
+  sink.begin(traceHeader(all));
+  const part = (rank: number, state: 'whole' | 'open', group: string, sequence: number, at: number) => {
+    const about = {
+      kind: 'collective' as const,
+      name: 'all_reduce',
+      group,
+      sequence,
+      start: s(at),
+      length: nanos(state === 'open' ? 0 : 1e6),
+    };
+    sink.event(traceEvent({ ...about, state, lane: traceLane({ index: rank + 1, process: all[rank] as (typeof all)[0] }) }));
+  };
+  // Rank 3 stands still before the second of dp-1; the others go on until they wait for it, or for those that do.
+  for (const rank of [0, 1, 2, 3]) part(rank, 'whole', rank < 2 ? 'tp-0' : 'tp-1', 1, 1);
+  for (const rank of [0, 1, 2, 3]) part(rank, 'whole', `dp-${rank % 2}`, 1, 2);
+  part(0, 'open', 'tp-0', 2, 10);
+  part(2, 'open', 'tp-1', 2, 11);
+  part(1, 'open', 'dp-1', 2, 20);
+  sink.end(all.map((process): ProcessTotals => processTotals({ process, ended: false, until: s(60) })));
+  const hangs = sink.analysis.findings.filter(({ kind }) => kind === 'hang');
+  expect(hangs.map(({ ranks, text }) => [ranks, text.slice(text.indexOf('all_reduce'))])).toEqual([
+    [[3], 'all_reduce 2 of group tp-1 for 49.0 s; rank 3 never entered it'],
+    [[3], 'all_reduce 2 of group dp-1 for 40.0 s; rank 3 never entered it'],
+    [[1], 'all_reduce 2 of group tp-0 for 50.0 s; rank 1 never entered it'],
+  ]);
+});

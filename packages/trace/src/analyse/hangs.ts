@@ -2,6 +2,8 @@
 //
 //   rank 0   step 39 │ forward │ backward …………………………………… │ ended by a signal, or killed
 //   rank 1   step 39 │ …………………………………………………………………………… │             did not come as far as the others
+//
+// A rank that waits inside a collective is missing in those after it, and not to blame for them: they come after the one that holds all up.
 
 import { isOccasionalRole, nanosPerSecond, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import { collectiveText } from '../match/collective-number.ts';
@@ -44,14 +46,17 @@ export function hangsOf(openWork: OpenWorkSummary, steps: RunSummary, isLive: bo
   const hanging = collectives
     .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
     .filter(({ since }) => until - since >= least);
-  const findings = hanging.map(({ collective, since }): ViewFinding => {
+  const waiting = new Set(hanging.flatMap(({ collective }) => collective.inside.map(({ rank }) => rank)));
+  const effects = hanging.filter(({ collective }) => isHeldUp(collective, waiting));
+  const findings = [...hanging.filter((one) => !effects.includes(one)), ...effects].map(({ collective, since }): ViewFinding => {
     const { missing, unheard, differing, inside, left } = collective;
     const few = missing.length < inside.length ? missing : missing.length > inside.length ? inside.map(({ rank }) => rank) : [];
     if (missing.length > 0 && unheard.length + differing.length + left.length === 0 && isApart(openWork, collective)) {
       return { severity: 'alert', kind: 'hang', text: apartText(openWork, collective, until - since), ranks: few, from: since, until };
     }
     const others = differing.length > 0 ? differing.map(({ rank }) => rank) : unheard;
-    const of = missing.length > 0 ? missing : others.length > 0 ? others : inside.map(({ rank }) => rank);
+    const late = missing.filter((rank) => !waiting.has(rank));
+    const of = late.length > 0 ? late : missing.length > 0 ? missing : others.length > 0 ? others : inside.map(({ rank }) => rank);
     return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks: of, from: since, until };
   });
   // A signal takes its time in ranks that are inside of a library.
@@ -63,6 +68,10 @@ export function hangsOf(openWork: OpenWorkSummary, steps: RunSummary, isLive: bo
   const stall = isLive || !areTogether || openWork.ended?.hasFailed === true ? undefined : stallOf(openWork, until, steps);
   return { findings: stall === undefined ? [] : [stall], areEndedByKill: stall !== undefined };
 }
+
+/** Whether a collective waits for ranks alone that wait inside of another one: they are not to blame for it. */
+const isHeldUp = ({ missing, unheard, differing }: OpenCollective, waiting: ReadonlySet<number>): boolean =>
+  missing.length > 0 && unheard.length + differing.length === 0 && missing.every((rank) => waiting.has(rank));
 
 /** The step in which all ranks were for much longer than one takes when they were ended. */
 function stallOf({ ranks, roles, ended }: OpenWorkSummary, until: TraceTime, { median, p95 }: RunSummary): ViewFinding | undefined {

@@ -6,14 +6,17 @@
 // For a restarted rank only its newest life counts: an earlier life's open work ended with it. A rank that ended in good order has no open
 // work: a missing end was lost, as `data_loss` reports, or the program never awaited it. One that a signal ended has some: it was in the midst of a step.
 //
-// Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
+// Memory: `limits.openSpansMax` open spans, as many groups of ranks, and what CollectiveMatcher holds.
 
 import {
+  absentKey,
   collectiveKind,
   endedByKey,
   failedKey,
   groupsOfAllRanks,
   isSameOperation,
+  pairOf,
+  readAbsent,
   stoppedKey,
   type TraceTime,
   traceTime,
@@ -62,7 +65,7 @@ export interface OpenCollective {
   /** In order of entry. */
   readonly inside: readonly { readonly rank: number; readonly since: TraceTime }[];
   readonly left: readonly number[];
-  /** Ranks of the group that never entered: for `world` all others, for another group those that took part in it before. */
+  /** Ranks of the group that never entered: for `world` all others, for another group those that took part in it before, or that a file names. */
   readonly missing: readonly number[];
   /** Ranks of the group of which nothing was recorded: they may be inside, too. */
   readonly unheard: readonly number[];
@@ -100,6 +103,8 @@ interface Life {
   readonly open: Map<string, UnendedSpan>;
   lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   phases: ReadonlyMap<string, unknown> | undefined;
+  /** By group, the last collective entered. */
+  readonly entered: Map<string, { sequence: number; start: number }>;
   until: number;
   ended: boolean;
   /** Place of a rank that did not end, or by a signal. */
@@ -115,6 +120,7 @@ export class OpenWorkSink implements TraceSink {
   #current = new Map<number, Life>();
   #worldSize = 0;
   #openSpans = 0;
+  #enteredGroups = 0;
   #leftOut = 0;
   #collectivesLeftOut = 0;
   #ending = false;
@@ -143,6 +149,7 @@ export class OpenWorkSink implements TraceSink {
         open: new Map(),
         lastStep: undefined,
         phases: undefined,
+        entered: new Map(),
         until: Number.NEGATIVE_INFINITY,
         ended: false,
         place: undefined,
@@ -165,6 +172,7 @@ export class OpenWorkSink implements TraceSink {
       life.lastStep = { step: event.step, end: traceTime(end) };
       life.phases = event.phases;
     }
+    if (event.kind === 'collective' && event.state !== 'close') this.#enter(life, event);
     if (event.state === 'open') this.#open(life, event);
     else if (event.state === 'close') this.#close(life, event);
   }
@@ -241,9 +249,30 @@ export class OpenWorkSink implements TraceSink {
     }
   }
 
-  /** Whether the rank has been in that collective, or a later one, by its own report. */
-  #hasEntered(rank: number, group: string, sequence: number): boolean {
-    return (this.#current.get(rank)?.place?.entered.get(group) ?? -1) >= sequence;
+  #enter(life: Life, { group, sequence, start, name, peerRank }: TraceEvent): void {
+    if (pairOf(life.process.rank, peerRank, name) !== undefined) return;
+    const known = life.entered.get(group);
+    if (known !== undefined) {
+      known.sequence = sequence;
+      known.start = start;
+    } else if (this.#enteredGroups < limits.openSpansMax) {
+      this.#enteredGroups++;
+      life.entered.set(group, { sequence, start });
+    }
+  }
+
+  /** Whether the rank has been in that collective, or a later one, by its own report, or as it was in a later one after others entered this one. */
+  #hasEntered(rank: number, group: string, sequence: number, since: number): boolean {
+    const life = this.#current.get(rank);
+    const last = life?.entered.get(group);
+    if (last !== undefined && last.sequence > sequence && last.start >= since) return true;
+    return (life?.place?.entered.get(group) ?? -1) >= sequence;
+  }
+
+  /** Ranks that belong to the group, as the rank knows, and that are not seen in it. */
+  #absentOf(rank: number, group: string): readonly number[] {
+    const text = this.#current.get(rank)?.process.metadata.get(absentKey);
+    return (text === undefined ? undefined : readAbsent(text))?.find(([of]) => of === group)?.[1] ?? [];
   }
 
   #addOpen({ group, sequence, op, pair, parts, missing }: MatchedCollective): void {
@@ -265,8 +294,12 @@ export class OpenWorkSink implements TraceSink {
     if (pair !== undefined) absent = parts.length < 2 ? [...new Set(pair)].filter((rank) => !came.has(rank)) : [];
     else if (groupsOfAllRanks.has(group))
       absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !came.has(rank));
+    else {
+      const named = stuck.flatMap(({ rank }) => this.#absentOf(rank, group));
+      absent = [...new Set([...absent, ...named])].filter((rank) => !came.has(rank));
+    }
     if (pair === undefined) {
-      for (const rank of absent) if (this.#hasEntered(rank, group, sequence)) left.add(rank);
+      for (const rank of absent) if (this.#hasEntered(rank, group, sequence, inside[0]?.since ?? 0)) left.add(rank);
       absent = absent.filter((rank) => !left.has(rank));
     }
     const unheard = absent.filter((rank) => !this.#current.has(rank));

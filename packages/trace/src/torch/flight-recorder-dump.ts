@@ -15,6 +15,7 @@
 import { decodeUtf8, withoutByteOrderMark } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
 import { limits } from '../model/limits.ts';
+import { ranksText } from '../model/ranks-text.ts';
 import { elementBytes } from './element-bytes.ts';
 import { looksLikePickle, readPickle } from './pickle.ts';
 
@@ -39,14 +40,22 @@ export interface FlightRecorderDump {
   readonly version: string;
   /** Ranks of the group of all, where the file lists them: the highest, and one. */
   readonly worldSize: number;
+  /** Ranks of the groups other than that of all, where the file lists them. */
+  readonly groups: ReadonlyMap<string, readonly number[]>;
+  /** Whether no entry was dropped for a newer one. */
+  readonly isWhole: boolean;
   /** In order of creation. */
   readonly collectives: readonly DumpedCollective[];
   /** Entries that are none. */
   readonly malformed: number;
 }
 
+/** The name of a group that others of its name are told from: split_group gives one name to groups of different ranks. */
+export const groupOfRanks = (group: string, ranks: readonly number[]): string => `${group} of ${ranksText(ranks)}`;
+
 const everyone = 'world';
-const ownKeys = /"(?:collective_seq_id|pg_status)"\s*:/;
+/** The groups of a large job come before the first entry, and are a list where torch.profiler has them. */
+const ownKeys = /"(?:collective_seq_id|pg_status)"\s*:|"pg_config"\s*:\s*\{/;
 
 /** Whether a file that begins so is a dump; `text`: the same bytes as text. */
 export const looksLikeFlightRecorder = (bytes: Uint8Array, text: string): boolean =>
@@ -66,6 +75,8 @@ export function readFlightRecorder(bytes: Uint8Array): FlightRecorderDump {
   return {
     version: textOf(field(root, 'version')) ?? '',
     worldSize: worldSizeOf(root),
+    groups: groupsOf(root),
+    isWhole: entries.length === 0 || field(entries[0], 'record_id') === 0,
     collectives,
     malformed: entries.length - read.length,
   };
@@ -166,13 +177,28 @@ function bytesOf(sizes: unknown, types: unknown): number {
 }
 
 /** By the ranks of the default group, as `"[0, 1, 2, 3]"`. */
-function worldSizeOf(root: unknown): number {
+const worldSizeOf = (root: unknown): number =>
+  configuredGroups(root)
+    .flatMap(ranksOf)
+    .reduce((most, rank) => Math.max(most, rank + 1), 0);
+
+const groupsOf = (root: unknown): ReadonlyMap<string, readonly number[]> =>
+  new Map(
+    configuredGroups(root)
+      .map((group) => [groupOf([field(group, 'name'), field(group, 'desc')]), ranksOf(group)] as const)
+      .filter(([group, ranks]) => group !== everyone && ranks.length > 0),
+  );
+
+function configuredGroups(root: unknown): readonly unknown[] {
   const config = field(root, 'pg_config');
-  const groups: unknown[] =
-    config instanceof Map ? [...config.values()] : typeof config === 'object' && config !== null ? Object.values(config) : [];
-  const ranks = groups.flatMap((group) => textOf(field(group, 'ranks'))?.match(/\d{1,7}/g) ?? []);
-  return ranks.reduce((most, rank) => Math.max(most, Number(rank) + 1), 0);
+  if (config instanceof Map) return [...config.values()];
+  return typeof config === 'object' && config !== null ? Object.values(config) : [];
 }
+
+const ranksOf = (group: unknown): number[] =>
+  textOf(field(group, 'ranks'))
+    ?.match(/\d{1,7}/g)
+    ?.map(Number) ?? [];
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 

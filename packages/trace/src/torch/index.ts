@@ -6,7 +6,7 @@ export { looksLikeMergedChrome } from '../write/chrome.ts';
 export { type AveragesTableOptions, averagesTable, isSortKey, sortAverages, sortKeyNames } from './averages-table.ts';
 export { collapsedStacks } from './collapsed-stacks.ts';
 export { distributedInfo, rankInFile, rankInName, stepsInFile, worldSizeInFile } from './file-place.ts';
-export { type FlightRecorderDump, looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
+export { type FlightRecorderDump, groupOfRanks, looksLikeFlightRecorder, readFlightRecorder } from './flight-recorder-dump.ts';
 export { flightRecorderSources, type RankDump } from './flight-recorder-source.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
 export { type FunctionEvent, functionEventList } from './function-event-list.ts';

@@ -324,3 +324,20 @@ describe('zipkin source', () => {
     );
   });
 });
+
+describe('version 1', () => {
+  const endpoint = { serviceName: 'front', ipv4: '10.0.0.1' };
+  const call = { traceId: '1', id: 'a', name: 'get', timestamp: 1_760_000_000_000_000, duration: 8000 };
+  const old = { ...call, annotations: [{ timestamp: call.timestamp, value: 'cs', endpoint }], binaryAnnotations: [] };
+
+  it('is refused, for its services would all be one without a name', () => {
+    const bytes = new TextEncoder().encode(JSON.stringify([old, { ...call, id: 'b', annotations: old.annotations }]));
+    expect(() => readZipkin(bytes)).toThrow('Cannot read the Zipkin file: it must hold spans of version 2, got those of version 1');
+  });
+
+  it('is left out and counted among spans of version 2', () => {
+    const bytes = new TextEncoder().encode(JSON.stringify([old, { ...call, localEndpoint: endpoint }]));
+    const { sources, skipped } = readZipkin(bytes);
+    expect([sources.length, skipped]).toEqual([1, 1]);
+  });
+});

@@ -1,6 +1,6 @@
 // Reads Zipkin's JSON, version 2 (https://zipkin.io/zipkin-api/), from its API, its UI or reporters.
 //
-// Supported: an array of spans, or an array of traces, each an array of spans. Version 1 (binaryAnnotations) is not.
+// Supported: an array of spans, or an array of traces, each an array of spans. Version 1 is not: its spans have their services in annotations.
 //
 //   as written, `shared`       client  id b, parent a      server  id b, parent a, shared      child of the server  parent b
 //   as returned                client  id b, parent a      server  id B, parent b              child of the server  parent B
@@ -76,8 +76,11 @@ export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): Z
   const known = new Map<string, Draft>();
   const drafts: Draft[] = [];
   const counts = { skipped: 0, cut: 0 };
+  let isOld = false;
   for (const entry of entries) {
-    const draft = readSpan(entry, counts);
+    const isOfVersion1 = isVersion1(entry);
+    isOld ||= isOfVersion1;
+    const draft = isOfVersion1 ? undefined : readSpan(entry, counts);
     if (draft === undefined) {
       counts.skipped++;
       continue;
@@ -91,8 +94,10 @@ export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): Z
     if (same === undefined) known.set(key, draft);
     drafts.push(draft);
   }
-  if (drafts.length === 0)
-    throw new TraceError('no_events', `Cannot read the Zipkin file: it must hold spans, got none in ${entries.length} entries`);
+  if (drafts.length === 0) {
+    const [wanted, got] = isOld ? ['spans of version 2', 'those of version 1'] : ['spans', `none in ${entries.length} entries`];
+    throw new TraceError('no_events', `Cannot read the Zipkin file: it must hold ${wanted}, got ${got}`);
+  }
   const byTrace = new Map<string, Draft[]>();
   for (const draft of drafts) {
     const trace = byTrace.get(draft.traceId);
@@ -136,6 +141,13 @@ function entriesOf(file: unknown): readonly unknown[] {
   }
   return entries;
 }
+
+const isVersion1 = (entry: unknown): boolean => {
+  const { annotations, binaryAnnotations } = membersOf(entry);
+  return (
+    Array.isArray(binaryAnnotations) || (Array.isArray(annotations) && annotations.some((note) => membersOf(note).endpoint !== undefined))
+  );
+};
 
 const sides: Readonly<Record<string, ZipkinSpan['side']>> = { CLIENT: 'client', PRODUCER: 'client', SERVER: 'server', CONSUMER: 'server' };
 
