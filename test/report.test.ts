@@ -10,7 +10,7 @@ import { makeAlert, resolved } from '../packages/aggregator/src/testing/make-ale
 import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { repository } from './setup/ranktrace-command.ts';
+import { repository, startCommand } from './setup/ranktrace-command.ts';
 import { expectPyTorchReport, expectZipkinReport, report } from './setup/reports.ts';
 import { runLine } from './setup/warm-command.ts';
 
@@ -454,4 +454,23 @@ describe('files of others', () => {
     expect(nothing.code).toBe(2);
     expect(nothing.stderr.trim().split('\n').length).toBe(1);
   });
+});
+
+test('a run that goes on: its ranks are not said to have stopped', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'ranktrace-report-live-'));
+  try {
+    const program = [process.execPath, 'test/programs/steps.mjs', '1000000', '5'];
+    const command = startCommand(['run', '--ranks', '2', '--name', 'night', '--out', directory, ...program]);
+    const run = join(directory, 'night');
+    await expect.poll(async () => (await runLine(['report', run])).stdout, { timeout: 120_000 }).toMatch(/2 of 2 ranks[\s\S]*steps: \d+/);
+    const live = (await runLine(['report', run])).stdout;
+    expect(live).toMatch(/^run night: 2 of 2 ranks on 1 host, [\d ]+ events so far: ranks still run\n/);
+    expect(live).not.toMatch(/rank_lost|saying goodbye/);
+    expect(JSON.parse((await runLine(['report', '--json', run])).stdout)).toMatchObject({ isLive: true });
+    command.child.kill('SIGTERM');
+    await command.ended;
+    expect((await runLine(['report', run])).stdout).not.toContain('still run');
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 });

@@ -22,6 +22,7 @@ export type { RunBatches } from './store/batch-index.ts';
 export { type BatchLog, openBatchLog } from './store/batch-log.ts';
 export type { ProcessExit, RankProcess } from './store/exit-batch.ts';
 export { isRunName } from './store/run-directory.ts';
+export { RunLock } from './store/run-lock.ts';
 export { RunStore, type RunStoreOptions } from './store/run-store.ts';
 export { draftOf, TraceFile, traceFormatOf } from './store/trace-file.ts';
 export { type MergeInput, type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './store/write-trace.ts';

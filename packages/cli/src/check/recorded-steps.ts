@@ -49,7 +49,7 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   const openWork = new OpenWorkSink();
   const gpus = new GpuSink();
   const deviceBlame = new GpuBlameSink(gpus);
-  const report = await mergeAndReport(opened.input, undefined, [blame, openWork, gpus, deviceBlame], signal);
+  const report = await mergeAndReport(opened, undefined, [blame, openWork, gpus, deviceBlame], signal);
   const { header, summary } = report;
   const level = stepLevelOf(summary);
   if (level === undefined) {

@@ -58,7 +58,7 @@ async function timesOf(
   const hasRank = (rank: number): boolean => ranks?.some(({ first, last }) => rank >= first && rank <= last) ?? true;
   const sink = new RunTimesSink({ hasRank, steps });
   const openWork = new OpenWorkSink();
-  const report = await mergeAndReport(opened.input, undefined, [sink, openWork], signal);
+  const report = await mergeAndReport(opened, undefined, [sink, openWork], signal);
   const { header, summary } = report;
   for (const text of badEnds(report, openWork.summary)) say(`"${path}" did not end well, and its steps are those before that: ${text}`);
   const { times } = sink;

@@ -57,7 +57,7 @@ async function checkMachine({ run, allowMixed, memory, ...options }: DoctorOptio
 async function checkClocks(inputs: readonly string[], options: DoctorOptions): Promise<number> {
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const { header, totals, summary } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
+  const { header, totals, summary } = await mergeAndReport(opened, undefined, [], interrupt.signal);
   const clocks = clockReport(totals);
   const { clockConflicts = [] } = header;
   if (options.json === true) printData(clocksData(clocks, clockConflicts));

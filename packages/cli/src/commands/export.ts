@@ -72,7 +72,7 @@ export async function exportRun(inputs: readonly string[], options: ExportOption
     const before = until === undefined ? undefined : until + zero;
     const writer = to === 'kineto' ? new KinetoExport(files) : writers[to](files.open(undefined));
     const window = new WindowSink(new KnownRanks(writer, options.ranks !== undefined), { from: since, until: before, hasRank });
-    await mergeAndReport(opened.input, undefined, [window], interrupt.signal, steps, () => files.drained());
+    await mergeAndReport(opened, undefined, [window], interrupt.signal, steps, () => files.drained());
     if (window.events === 0) throw new CliError('bad_input', 'There is no event in this part of the run: nothing was written');
     const written = await files.commit();
     const shown = written.map(({ path, bytes }) => `${printable(path)} (${formatBytes(bytes)})`);

@@ -22,7 +22,7 @@ export async function merge(inputs: readonly string[], options: MergeCommandOpti
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
   const headline = new HeadlineSinks();
-  const report = await mergeAndReport(opened.input, options.output, headline.all, interrupt.signal).catch((error: unknown) => {
+  const report = await mergeAndReport(opened, options.output, headline.all, interrupt.signal).catch((error: unknown) => {
     if (interrupt.signal.aborted) throw new Interrupted(interrupt.exitCode, `Interrupted: "${options.output}" was not written`);
     throw error;
   });

@@ -40,7 +40,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   using interrupt = abortOnInterrupt();
   if (options.html === true) {
     const data = new ReportDataSink();
-    const merged = await mergeAndReport(opened.input, undefined, [data], interrupt.signal, options.steps);
+    const merged = await mergeAndReport(opened, undefined, [data], interrupt.signal, options.steps);
     const about = {
       run: opened.kind === 'store' ? opened.run : titleOf(inputs),
       input: inputs.map((path) => basename(path)).join(', '),
@@ -54,7 +54,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   const headline = new HeadlineSinks({ htaCompatible: htaCompatible === true, isOfSteps: steps !== undefined });
   const [collectives, rpcs, ops] = [new CollectiveSink(headline.parts), new RpcSink(), new OpSumsSink()];
   const sinks = [...headline.all, collectives, rpcs, ops];
-  const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, steps, undefined, headline.ofRun);
+  const merged = await mergeAndReport(opened, undefined, sinks, interrupt.signal, steps, undefined, headline.ofRun);
   const { summary: gpu } = headline.gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
     throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');

@@ -214,7 +214,7 @@ async function writeRuns(
     const alerts = storedAlerts([join(resolve(out), run)]);
     try {
       const headline = new HeadlineSinks();
-      const report = await mergeAndReport(sources, path, headline.all);
+      const report = await mergeAndReport({ input: sources }, path, headline.all);
       const { blame } = headline;
       const data = { ...(reportData(report) as object), alerts, trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${shellWord(join(out, run))}`;

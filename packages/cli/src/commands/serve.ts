@@ -205,7 +205,7 @@ class RunTraces {
       const sources = this.#aggregator.store(run).sources();
       const going = this.#going(run);
       this.#tried.set(run, batchesOf(sources));
-      const report = await mergeAndReport(sources, path, [], signal);
+      const report = await mergeAndReport({ input: sources }, path, [], signal);
       this.#failed.delete(run);
       const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
       const seen = ranksSeen(report.totals.map(({ process }) => process));

@@ -54,7 +54,11 @@ export async function table(given: readonly string[], options: TableOptions): Pr
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
     if (kind === 'torch') return printAverages(await tableOfRank(profiles, rank, options), ofRank);
     const sink = new KinetoTableSink({ rank, steps: true, budget: opened.budget });
-    const { header } = await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
+    const { header } = await mergeAndReport(
+      { input: 'events' in input ? input : input.filter((source) => source.rank === rank) },
+      undefined,
+      [sink],
+    );
     const lives = header.processes.filter((process) => process.rank === rank && !isBeside(process.incarnation)).length;
     if (lives > 1) {
       const what = `torch's table is of one process, here of the last of the ${lives} lives of rank ${rank}`;
@@ -66,7 +70,7 @@ export async function table(given: readonly string[], options: TableOptions): Pr
   const column = columns[sort as TableSort];
   if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${tableSorts.join(', ')}, got "${sort}"`);
   const averages = new KeyAveragesSink();
-  await mergeAndReport(input, undefined, [averages]);
+  await mergeAndReport({ input }, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
   const shown = rows.slice(0, limit);
   const header = tableHeader(...averages.processes.map(({ metadata }) => metadata));

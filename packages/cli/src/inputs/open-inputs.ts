@@ -12,7 +12,7 @@
 
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type MergeInput, openBatchLog, type StoredSource, type ViewInput } from '@ranktrace/aggregator';
+import { type MergeInput, openBatchLog, RunLock, type StoredSource, type ViewInput } from '@ranktrace/aggregator';
 import { limits } from '@ranktrace/protocol';
 import type { ReadBudget } from '@ranktrace/trace';
 import type { KinetoTable } from '@ranktrace/trace/torch';
@@ -50,6 +50,8 @@ export interface RunInput extends Disposable {
   readonly stored: readonly StoredSource[];
   /** A store's own directories of the run, where a service keeps more than batches. */
   readonly directories: readonly string[];
+  /** Whether a service writes it now: for a store. */
+  readonly isWritten?: boolean;
   /** For torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
   /** The rest of `--memory`, for the analysis. */
@@ -149,7 +151,9 @@ function openStore(paths: readonly string[], { run, runOption = '--run' }: Input
     if (chosen === undefined) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
     const stored = log.run(chosen).sources();
     const directories = directoriesOf(paths, chosen);
-    return { kind: 'store', run: chosen, input: stored, stored, directories, profiles: [], budget, [Symbol.dispose]: () => log.close() };
+    const isWritten = directories.some((directory) => RunLock.isHeld(directory));
+    const about = { kind: 'store', run: chosen, input: stored, stored, directories, isWritten } as const;
+    return { ...about, profiles: [], budget, [Symbol.dispose]: () => log.close() };
   } catch (error) {
     log.close();
     throw error;

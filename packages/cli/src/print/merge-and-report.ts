@@ -1,10 +1,12 @@
 // Merges a command's input once: into a trace file (if any), into the sinks of the command, and into the report that every command prints.
 
 import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ranktrace/aggregator';
+import { isBeside } from '@ranktrace/protocol';
 import {
   CountedStepsSink,
   type Finding,
   findCompleteness,
+  type ProcessTotals,
   StepRangeSink,
   StepTimesSink,
   type TraceHeader,
@@ -19,12 +21,12 @@ import { leftOutText } from './left-out.ts';
 import type { RunReport } from './print-summary.ts';
 
 /**
- * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
+ * Merges `input` once (`isWritten`: while a service writes it): into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
  * `input` is merged twice; how the run ended is told of all of it, as are `ofRun`, which get all steps. `drained`: awaited now and then, until what the
  * sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
  */
 export async function mergeAndReport(
-  input: MergeInput,
+  { input, isWritten = false }: { readonly input: MergeInput; readonly isWritten?: boolean },
   path: string | undefined,
   sinks: readonly TraceSink[] = [],
   signal?: AbortSignal,
@@ -71,13 +73,28 @@ export async function mergeAndReport(
         : await writeTrace(input, path, all, options);
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
-    const { totals, bytes } = written;
+    const totals = isWritten ? withRunning(written.totals, begun) : written.totals;
+    const isLive = totals !== written.totals;
+    const { bytes } = written;
     const reportedSteps = times === undefined ? summary.summary : { ...summary.summary, firstStart: times.firstStart };
     const findings = [...findCompleteness(begun, totals, times === undefined ? reportedSteps : whole.summary), ...leftOut];
-    return { header: begun, totals, bytes, summary: reportedSteps, findings };
+    return { header: begun, totals, bytes, summary: reportedSteps, findings, isLive };
   } finally {
     progress.stop();
   }
+}
+
+/** A rank that was heard of so lately still runs, ns: it sends a batch each second. */
+const heardNsMax = 30e9;
+
+/** `totals` of a run that a service writes, with `goesOn` for the last lives of ranks that run, by this host's clock; the same if there are none. */
+function withRunning(totals: readonly ProcessTotals[], { unixEpoch }: TraceHeader): readonly ProcessTotals[] {
+  if (unixEpoch === undefined) return totals;
+  const now = Number(BigInt(Date.now()) * 1_000_000n - unixEpoch);
+  const last = new Map(totals.filter(({ process }) => !isBeside(process.incarnation)).map((total) => [total.process.rank, total] as const));
+  const runs = (total: ProcessTotals): boolean =>
+    !total.ended && last.get(total.process.rank) === total && now - (total.until ?? Number.NEGATIVE_INFINITY) < heardNsMax;
+  return totals.some(runs) ? totals.map((total) => (runs(total) ? { ...total, goesOn: true } : total)) : totals;
 }
 
 /** The times of these steps, on each rank; `ofRun` get all steps. */

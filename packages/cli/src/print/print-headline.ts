@@ -40,12 +40,12 @@ export class HeadlineSinks {
   }
 
   /** Hangs at the run's end. */
-  hangs({ summary }: Pick<RunReport, 'summary'>): ReturnType<typeof hangsOf> {
-    return hangsOf(this.openWork.summary, summary, false);
+  hangs({ summary, isLive = false }: Pick<RunReport, 'summary' | 'isLive'>): ReturnType<typeof hangsOf> {
+    return hangsOf(this.openWork.summary, summary, isLive);
   }
 
   /** `blame`: this one's. `alerts`: the run's. */
-  inShort(blame: RunBlame, report: Pick<RunReport, 'findings' | 'summary'>, alerts: readonly Alert[] = []): string {
+  inShort(blame: RunBlame, report: Pick<RunReport, 'findings' | 'summary' | 'isLive'>, alerts: readonly Alert[] = []): string {
     const { last } = blame.steps;
     const lastHangs = alerts.filter((alert) => endedHanging(alert, last));
     return inShortLine(blame, report.findings, this.hangs(report), lastHangs);

@@ -13,6 +13,8 @@ export interface RunReport {
   readonly totals: readonly ProcessTotals[];
   readonly summary: RunSummary;
   readonly findings: readonly Finding[];
+  /** Some of its ranks still run, and are being recorded. */
+  readonly isLive?: boolean;
 }
 
 /** Findings about events that were not recorded. */
@@ -56,9 +58,10 @@ function takenText({ takenBy, hosts }: RunSummary): string {
 }
 
 /** The report as data: what `--json` prints. */
-export function reportData({ header, totals, summary, findings }: RunReport): unknown {
+export function reportData({ header, totals, summary, findings, isLive }: RunReport): unknown {
   return {
     run: header.run,
+    ...(isLive === true && { isLive }),
     worldSize: header.worldSize,
     ranks: totals.map(({ process, ...rest }) => {
       const { rank, incarnation, host, hostName, pid, alignment, metadata } = process;
@@ -85,14 +88,14 @@ export function ranksSeen(processes: TraceHeader['processes']): {
   return { ranks, lives: lives <= ranks ? '' : ` in ${lives} lives` };
 }
 
-function headline({ header, totals }: RunReport): string {
+function headline({ header, totals, isLive }: RunReport): string {
   const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
   const hosts = new Set(header.processes.map((process) => process.host)).size;
   const seen = ranksSeen(header.processes);
   const ranks = `${seen.ranks} of ${header.worldSize} ranks${seen.lives}`;
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
-  return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;
+  return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events${isLive === true ? ' so far: ranks still run' : ''}`;
 }
 
 /** Without steps, "findings: none" would look like a run in which nothing is slow. */

@@ -5,8 +5,11 @@ import { hangsOf, type OpenWorkSummary } from '@ranktrace/trace';
 import type { RunReport } from './print-summary.ts';
 
 /** One sentence for each way in which the run did not end well, the worst first; none for a run that did. */
-export function badEnds({ findings, summary }: Pick<RunReport, 'findings' | 'summary'>, openWork: OpenWorkSummary): readonly string[] {
-  const hangs = hangsOf(openWork, summary, false);
+export function badEnds(
+  { findings, summary, isLive = false }: Pick<RunReport, 'findings' | 'summary' | 'isLive'>,
+  openWork: OpenWorkSummary,
+): readonly string[] {
+  const hangs = hangsOf(openWork, summary, isLive);
   const of = (kind: string): { readonly kind: string; readonly text: string }[] => findings.filter((one) => one.kind === kind);
   const kinds = [hangs.areEndedByKill ? [] : of('rank_lost'), of('rank_failed'), hangs.findings];
   return kinds.flatMap(([first, ...others]) => {
