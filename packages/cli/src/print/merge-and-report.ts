@@ -21,9 +21,9 @@ import { leftOutText } from './left-out.ts';
 import type { RunReport } from './print-summary.ts';
 
 /**
- * Merges `input` once (`isWritten`: while a service writes it): into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
- * `input` is merged twice; how the run ended is told of all of it, as are `ofRun`, which get all steps. `drained`: awaited now and then, until what the
- * sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
+ * Merges `input` once (`isWritten`: while a service writes it): into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`,
+ * sinks and report get only these, and `input` is merged twice; how the run ended is told of all of it, as are `ofRun`, which get all steps. `drained`:
+ * awaited now and then, until what the sinks wrote is out. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
  */
 export async function mergeAndReport(
   { input, isWritten = false }: { readonly input: MergeInput; readonly isWritten?: boolean },
