@@ -21,7 +21,7 @@ export function differencesOfSpilled(files: readonly Uint8Array[], rowsMax: numb
   const tables = files.map((file) => readKineto(file, { keep: 'all' }));
   const spilled = files.map((file) => spilledKineto(file, rowsMax));
   // Only a file in memory counts the arrows that no event carries.
-  for (const { skipped } of tables) skipped.flows = 0;
+  for (const { skipped } of [...tables, ...spilled]) skipped.flows = 0;
   for (const [rank, table] of tables.entries()) {
     const [one, other] = [kinetoExtent(table), kinetoExtent(spilled[rank] as KinetoTable)];
     if (one.first !== other.first || one.last !== other.last || one.pid !== other.pid) return `extent of rank ${rank}`;
