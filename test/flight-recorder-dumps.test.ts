@@ -166,7 +166,7 @@ it('names a rank that never was in a group, or has no dump, where the dumps list
   expect(seen).toEqual([{ of: '5 tp#1', inside: [1], left: [], missing: [3], unheard: [] }]);
   const unseen = await hangOf('without', { 0: healthy, 1: inside, 2: healthy }, groups);
   expect(unseen).toEqual([{ of: '5 tp#1', inside: [1], left: [], missing: [], unheard: [3] }]);
-  // What a dump has lost may be its part of the collective.
+  // A dump may have lost its part of the collective.
   const lossy = await hangOf('lossy', { 0: healthy, 1: inside, 2: healthy, 3: healthy }, groups, 7);
   expect(lossy).toEqual([{ of: '5 tp#1', inside: [1], left: [], missing: [], unheard: [] }]);
 });

@@ -184,7 +184,7 @@ describe('findings', () => {
     const stopped = (rank: number) => `rank_lost [${rank}] rank ${rank} (pid ${4000 + rank}) stopped without saying goodbye`;
     check([silentAt(0, 7000), silentAt(1, 6990), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch', stopped(1), stopped(0)]);
     check([silentAt(0, 900), silentAt(1, 990), bad].slice(0, 2), [stopped(0), stopped(1)]);
-    // What a killed rank had not sent yet is not known: it need not have stopped before the error, unless it was silent for longer than that.
+    // A killed rank has parts that it had not sent yet: it need not have stopped before the error, unless it was silent for longer than that.
     check([silentAt(0, 900), silentAt(1, 850), bad], ['rank_failed [2] rank 2 failed: ValueError: bad batch', stopped(1), stopped(0)]);
     const later = failedOf(2, 'ValueError: bad batch', 3000);
     const reason = 'rank_failed [2] after rank 0 had stopped, rank 2 failed: ValueError: bad batch';

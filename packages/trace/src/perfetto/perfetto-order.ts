@@ -15,7 +15,7 @@ export interface PerfettoOrder {
   readonly firstOffsets: ReadonlyMap<number, number>;
 }
 
-/** Of our writer's traces. */
+/** The order of our own writer's traces. */
 export const inOrder: PerfettoOrder = { isByTime: true, firstOffsets: new Map() };
 
 /** Reads all packets; yields after each. `origin`: 0 of the axis, as a time of BOOTTIME. Throws TraceError. */

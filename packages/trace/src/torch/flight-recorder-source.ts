@@ -91,7 +91,7 @@ function absentRanks(dumps: readonly RankDump[]): ReadonlyMap<string, readonly n
   return absent;
 }
 
-/** What all dumps tell about each. */
+/** Facts about each dump that all of them tell together. */
 interface OfAllDumps {
   readonly run: string;
   readonly worldSize: number;

@@ -124,9 +124,12 @@ export class OpenSpans {
     if (around === undefined || around.micros !== span.micros || around.nanos !== span.nanos) return false;
     this.#budget.take(spanBytes);
     this.#waiting++;
-    if (around.inner === undefined) around.inner = span.inner ?? [];
-    else for (const inner of span.inner ?? []) around.inner.push(inner);
-    around.inner.push(span);
+    // The shorter list joins the longer one, for `rowsOf` sorts them: else each of many levels would move all that lie deeper.
+    const [one = [], other = []] = [around.inner, span.inner];
+    const [longer, shorter] = one.length < other.length ? [other, one] : [one, other];
+    for (const inner of shorter) longer.push(inner);
+    longer.push(span);
+    around.inner = longer;
     return true;
   }
 
