@@ -81,10 +81,14 @@ if (torch === undefined) {
     expect(job).toMatchObject({ code: 0 });
     await statusUntil((runs) => runs.some(({ run, ranks }) => run === 'first' && ranks.length === 4 && ranks.every(({ ended }) => ended)));
     const alerts = await run(typed('ranktrace alerts'));
-    expect(alerts.stdout).toMatch(/ step_time .*rank 2\b.*forward/);
+    // Where a busy machine hides the jump, the rule about drifts finds it, and takes its begin from longer means.
+    expect(alerts.stdout).toMatch(/ step_time(_drift)? .*rank 2\b.*forward/);
     const { alerts: found } = JSON.parse((await run(`${typed('ranktrace alerts')} --json`)).stdout) as { alerts: Alert[] };
-    const ours = found.find(({ onsetStep, ranks }) => ranks.join() === '2' && Math.abs((onsetStep ?? 0) - 1001) <= 16);
-    expect(ours, alerts.stdout).toMatchObject({ rule: 'step_time', capture: { state: 'written', ranks: [0, 1, 2, 3] } });
+    const ours = found.find(({ onsetStep, ranks }) => ranks.join() === '2' && Math.abs((onsetStep ?? 0) - 1001) <= 64);
+    expect(ours, alerts.stdout).toMatchObject({
+      rule: expect.stringMatching(/^step_time/),
+      capture: { state: 'written', ranks: [0, 1, 2, 3] },
+    });
     expect(ours?.cause?.text).toMatch(/^rank 2 works .* in forward/);
     const report = await run(typed('ranktrace report runs/first'));
     expect(report.stdout).toMatch(/rank 2/);

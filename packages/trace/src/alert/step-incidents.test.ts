@@ -20,6 +20,12 @@ class Watched {
   readonly reported: (AlertChange & { readonly atStep: number })[] = [];
   #nowMs = Date.UTC(2026, 0, 5, 12);
   #step = 0;
+  readonly #third: string;
+
+  /** `third`: the phase in which ranks wait; DistributedDataParallel does so in `backward`, which a rank does not say of itself. */
+  constructor(third: 'all_reduce' | 'backward' = 'all_reduce') {
+    this.#third = third;
+  }
 
   /** `isByBatch`: judges after each rank's batch, so that the first step is judged with the first rank alone. */
   step(ranks: Step, isByBatch = false): void {
@@ -32,7 +38,7 @@ class Watched {
       const phases = new Map([
         ['data', data],
         ['forward', forward],
-        ['all_reduce', allReduce],
+        [this.#third, allReduce],
       ]);
       this.engine.step(rank, { step: this.#step, length: lengths[rank] as number, overhead: 0, phases, context: 0 });
       if (isByBatch || rank === ranks.length - 1)
@@ -96,10 +102,9 @@ const jump =
   (rank: number, step: number): number =>
     rank === slow && step >= from && step < until ? byMs : 0;
 
-/** Step times of four ranks (10 µs), rank by rank: length, data, forward, all_reduce. */
-function recorded(name: string): Watched {
+/** Step times of four ranks (10 µs), rank by rank: length, data, forward, and the phase in which they wait. */
+function recorded(name: string, watched = new Watched()): Watched {
   const text = gunzipSync(readFileSync(new URL(`fixtures/${name}.csv.gz`, import.meta.url))).toString();
-  const watched = new Watched();
   for (const line of text.trim().split('\n').slice(1)) {
     const values = line.split(',').map((value) => Number(value) * 0.01 * ms);
     const part = (rank: number, at: number): number => values[1 + 4 * rank + at] as number;
@@ -124,6 +129,13 @@ describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
     expect((first?.after ?? 0) - (first?.before ?? 0)).toBeGreaterThan(30 * ms);
     expect(summaries(watched).join()).not.toContain('little by little');
   });
+});
+
+it('a rank that sleeps 20 ms in forward is found where its peers wait in backward, on a host so busy that steps rise by 7 ms at first', () => {
+  const watched = recorded('busy-host-ddp', new Watched('backward'));
+  expect(watched.incidents).toMatchObject([
+    { rule: 'step_time', state: 'firing', series: { kind: 'phase', phase: 'forward' }, onsetStep: 1000 },
+  ]);
 });
 
 it('a rank that was slow for 40 steps and is back when its alert would be due raises none', () => {

@@ -88,6 +88,8 @@ interface Incident {
 const unexplainedShare = 0.25;
 /** A rise seen only in a rank or a phase, not in the cluster, must be this share of a step. */
 const aloneShare = 0.03;
+/** Of what a phase takes longer, the cluster's steps show at least this share: a noisy host hides some of it, and sleep leaves others its CPU. */
+const shownShare = 0.25;
 /** An incident that rises on is reported again when it has risen by this share of what it had. */
 const againShare = 0.25;
 /** Steps whose level is the latest one of a series. */
@@ -336,19 +338,21 @@ export class StepIncidents {
     } else if (risen === undefined) incident.risen = { step, level };
     else if (step - risen.step >= limits.alertSettleSteps) {
       incident.risen = undefined;
-      this.#raise(alert, { ...risen, level: Math.min(level, risen.level) });
+      this.#raise(incident, { ...risen, level: Math.min(level, risen.level) });
       this.#report('updated', alert);
     }
   }
 
-  #raise(alert: OpenAlert, { step, level }: RisenLevel): void {
+  #raise({ alert, parts }: Incident, { step, level }: RisenLevel): void {
     const before = alert.before ?? level;
     const change = level / before - 1;
     const by = change - (alert.change ?? change);
     const { t, low, high } = alert.confidence ?? { t: 0, low: change, high: change };
     const confidence = { t, low: low + by, high: high + by };
     const onsetStep = alert.onsetStep ?? step;
-    const kind = alert.rule === 'step_time_drift' ? 'drift' : 'regression';
+    // A jump that joined a drift gave it its onset.
+    const isJump = [...parts.values()].some(({ finding }) => finding.kind === 'regression' && finding.onsetStep === onsetStep);
+    const kind = alert.rule === 'step_time_drift' && !isJump ? 'drift' : 'regression';
     alert.latestOnsetStep = Math.max(onsetStep, step - levelSteps);
     this.#say(alert, { kind, isFurther: false, step, onsetStep, before, after: level, change, confidence }, onsetStep);
     alert.step = step;
@@ -370,12 +374,13 @@ export class StepIncidents {
 
   /** Whether it is a large share of a step, and either points to ranks or shows in the cluster's steps: otherwise it costs nothing. */
   #isWorthIt(lead: Found, facts: StepSeriesFacts): boolean {
-    if (slowerBy(lead) < this.#aloneShare * facts.usual) return false;
+    const least = this.#aloneShare * facts.usual;
+    if (slowerBy(lead) < least) return false;
     const hint = hintOf([lead, ...this.#near(lead)], facts);
     if ((hint?.ranks.length ?? 0) > 0) return true;
     // No rank is slower than its peers: the cluster's own finding is due.
     if (hint?.isOfAll === true && lead.about.kind === 'rank') return false;
-    return (facts.clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
+    return (facts.clusterRise(lead.finding.onsetStep) ?? 0) >= Math.max(least, shownShare * slowerBy(lead));
   }
 
   /** Whether a finding belongs to the fault of `incident`. */
