@@ -573,6 +573,29 @@ test('a thread that came and went while the main thread was busy is recorded, ho
   expect(names(readBatches()).filter((name) => name === 'short')).toHaveLength(4);
 });
 
+test('where worker threads are ranks, a thread records in the rank that started it, and one that has stopped in no other', async () => {
+  const { code, stderr } = await run(`
+    const { isMainThread, workerData } = await import('node:worker_threads');
+    const begin = (workerData) => new Promise((resolve) => new Worker(new URL(import.meta.url), { workerData }).on('exit', resolve));
+    const record = async (name) => { for (let n = 0; n < 40; n++) { recordFunction(name, () => {}); await sleep(10); } };
+    if (isMainThread) await Promise.all([0, 1, 2].map((rank) => begin({ rank })));
+    else if (workerData.of !== undefined) await record('helper of ' + workerData.of);
+    else {
+      const { rank } = workerData;
+      const prof = profile({ rank, worldSize: 3 }).start();
+      for (let helpers = 0; helpers <= rank; helpers++) await begin({ of: rank });
+      await prof.stop();
+      await record('after the end of ' + rank);
+    }
+  `);
+  expect([code, stderr]).toEqual([0, '']);
+  const batches = readBatches();
+  for (const rank of [0, 1, 2]) {
+    const own = names(batches.filter(({ header }) => header.rank === rank));
+    expect(own).toEqual(Array.from({ length: 40 * (rank + 1) }, () => `helper of ${rank}`));
+  }
+});
+
 test('threads that are terminated are forgotten', async () => {
   const { code } = await run(`
     const prof = profile().start();

@@ -27,7 +27,14 @@ import { type AttachedThread, captureWords, controlBytes, type Session } from '.
 import { keepingShipper } from '../testing/keeping-shipper.ts';
 import { Collector } from './collector.ts';
 
-const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
+const session: Session = {
+  id: 'a-1',
+  thread: 0,
+  control: new SharedArrayBuffer(controlBytes),
+  epochNs: 0n,
+  ringBytes: 0,
+  hooks: undefined,
+};
 
 /** A collector whose clock the test sets, and the batches it shipped. */
 class Rig {

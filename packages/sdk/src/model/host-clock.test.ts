@@ -56,7 +56,14 @@ test('epoch, events, counters and wall clock readings of a batch are on it, to t
   // True time: the thread's clock began at 5 s, RankTime 0 is at 6 s, the events happen at 3600 s.
   let monotonic = 6_000_000_000n;
   const zero = 5_000_000_000n;
-  const session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: monotonic, ringBytes: 0, hooks: undefined };
+  const session = {
+    id: 'a-1',
+    thread: 0,
+    control: new SharedArrayBuffer(controlBytes),
+    epochNs: monotonic,
+    ringBytes: 0,
+    hooks: undefined,
+  };
   const batches: Batch[] = [];
   const collector = new Collector({
     session: { ...session, epochNs: at(session.epochNs) },

@@ -311,6 +311,7 @@ export class ProcessProfile implements Profile {
     const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
     const session: Session = {
       id: newIncarnation(),
+      thread: threadId,
       control: new SharedArrayBuffer(controlBytes),
       epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
       ringBytes: options.ringBytes,

@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
+import { BroadcastChannel, getEnvironmentData, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
 import { guarded } from '../process/guarded.ts';
 import { calibrateZero, originOf } from '../process/thread-clock.ts';
 import { Recorder, type SpanContext } from '../record/recorder.ts';
@@ -17,6 +17,16 @@ import { hookTfjs, type TfjsHooks } from '../tfjs/attach-tfjs.ts';
 
 let active: Recorder | undefined;
 let listening = false;
+/** Whether this thread is or was a rank of its own: then it is never part of one beside it. */
+let hadProfile = false;
+
+const threadsKey = `${channelName}.threads`;
+/** This thread and those above it, the nearest first, as far as they have loaded this module; the main thread is above all. */
+const threadsAbove: readonly number[] = [threadId, ...((getEnvironmentData(threadsKey) as readonly number[] | undefined) ?? [0])];
+setEnvironmentData(threadsKey, threadsAbove as never);
+
+/** How far above this thread a session's is; beyond all of them if it is beside it. */
+const distanceTo = ({ thread }: Session): number => (threadsAbove.includes(thread) ? threadsAbove.indexOf(thread) : threadsAbove.length);
 
 /** This thread's recorder. In a thread of its own, the first call looks for a session. */
 export function threadRecorder(): Recorder | undefined {
@@ -26,6 +36,7 @@ export function threadRecorder(): Recorder | undefined {
 
 export function setThreadRecorder(recorder: Recorder | undefined): void {
   active = recorder;
+  hadProfile ||= recorder !== undefined;
 }
 
 /** Makes a recorder for this thread, whose first step has this number, and the description of the thread for the shipper. */
@@ -51,15 +62,21 @@ function listen(): void {
   listening = true;
   const channel = new BroadcastChannel(channelName);
   let attached: AttachedThread | undefined;
+  let followed: Session | undefined;
   let hooks: TfjsHooks | undefined;
   const post = (message: ChannelMessage) => channel.postMessage(message);
   const open = (session: Session) => {
     if (attached?.session !== session.id) {
       if (active !== undefined && attached === undefined) return; // It has a profile of its own.
+      const distance = distanceTo(session);
+      if (hadProfile && distance === threadsAbove.length) return;
+      const other = followed === undefined || followed.thread === session.thread || hasEnded(followed) ? undefined : followed;
+      if (other !== undefined && distance >= distanceTo(other)) return;
       active?.close();
       const made = createRecorder(session, `worker ${threadId}`);
       active = made.recorder;
       attached = made.thread;
+      followed = session;
       hooks?.remove();
       hooks = session.hooks === undefined ? undefined : hookTfjs(warn, made.recorder, session.hooks);
       if (hooks !== undefined && session.hooks?.withStack !== false) made.recorder.stacks = hooks.stacks;
@@ -75,6 +92,7 @@ function listen(): void {
     active?.close();
     active = undefined;
     attached = undefined;
+    followed = undefined;
     hooks = undefined;
   });
   channel.unref();

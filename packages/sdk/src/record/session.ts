@@ -8,7 +8,7 @@
 //
 // A thread may start before or after the profile and before or after the shipper is up, and either event loop may be blocked: so a
 // session travels by environment data (to threads started later) and by `open` (to earlier ones, from the main thread and from the
-// shipper). The shipper listens for `attach`; until it is up, the main thread does and forwards it. All of it is idempotent.
+// shipper). Where several threads have a profile, all of them are heard, and a thread records in the nearest one above it. The shipper listens for `attach`; until it is up, the main thread does and forwards it. All of it is idempotent.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { ResolvedOptions } from '../model/options.ts';
@@ -24,6 +24,8 @@ export const channelName = 'ranktrace';
 export interface Session {
   /** The incarnation. */
   readonly id: string;
+  /** `threadId` of the thread that opened it. */
+  readonly thread: number;
   /** Int32: a `sessionState`, bits of `detail` (detail.ts), the requested steps (capture-slots.ts), the watched signals. */
   readonly control: SharedArrayBuffer;
   /** Monotonic clock at RankTime 0, ns. */

@@ -124,6 +124,32 @@ describe('findings', () => {
     ]);
   });
 
+  it('tell a worker thread that was ended and began again in its process, but no profile that follows another one', () => {
+    const s = 1e9;
+    const process = traceProcess({ index: 0, rank: 1, pid: 4000, alignment: exact });
+    const life = (index: number, from: number, ended: boolean): ProcessTotals =>
+      processTotals({
+        process: { ...process, index },
+        counts,
+        recorded: counts,
+        ended,
+        from: traceTime(from * s),
+        until: traceTime((from + 9) * s),
+      });
+    const steps = (of: number, from: number) => ({ process: of, first: 0, last: 99, from: from * s, until: (from + 9) * s });
+    const lives = [steps(5, 0), steps(6, 10), steps(7, 20)];
+    const text = 'step 0 begins 1.00 s after the end of step 99; steps 0 to 99 are there twice; rank 1 had stopped without saying goodbye';
+    check([rankOf(0), life(5, 0, false), life(6, 10, true)], [`restarted [1] rank 1 began again: ${text}`], 2, [], lives.slice(0, 2));
+    check(
+      [rankOf(0), life(5, 0, true), life(6, 10, false), life(7, 20, true)],
+      [`restarted [1] rank 1 began again: ${text}`],
+      2,
+      [],
+      lives,
+    );
+    check([rankOf(0), life(5, 0, true), life(6, 10, true), life(7, 20, true)], [], 2, [], lives);
+  });
+
   it('tell how ranks ended as the command that started them saw it, and not those that it ended itself', () => {
     const exitOf = (rank: number, how: string, about: Partial<ProcessTotals>, more: readonly (readonly [string, string])[] = []) => {
       const life = rankOf(rank, { from: traceTime(0), until: traceTime(1000e6), ...about });

@@ -4,7 +4,7 @@
 //   rank 1   ├ step 0 … 59 ┤             ├ step 50 …
 //   rank 2   ├ step 0 … 58 ✕             ├ step 50 …       stopped without saying goodbye before
 
-import { isBeside } from '@ranktrace/protocol';
+import { isBeside, stillRunningKey } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import { ranksText } from '../model/ranks-text.ts';
 import type { ProcessTotals } from '../model/trace-sink.ts';
@@ -97,8 +97,9 @@ function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSte
   const inTime = lives.sort((a, b) => (a.from as number) - (b.from as number));
   for (const [at, life] of inTime.entries()) {
     const steps = stepsOf.get(life.process.index);
-    // Two at a time are no restart, but `rank_twice`; nor are two recordings of one process.
-    const isNext = before.length > 0 && before.every((one) => isOther(one, life) && (life.from as number) >= (one.until as number));
+    // Two at a time are no restart, but `rank_twice`; nor are two recordings of one process, unless the thread of the first one was ended.
+    const isAnother = before.every((one) => isOther(one, life)) || before.slice(-1).some(isCut);
+    const isNext = before.length > 0 && isAnother && before.every((one) => (life.from as number) >= (one.until as number));
     if (isNext && (steps !== undefined || at === inTime.length - 1)) {
       const ends = before.map(
         ({ process, until }) => stepsOf.get(process.index)?.until ?? (after === undefined ? (until as number) : -Infinity),
@@ -120,6 +121,8 @@ function restartsOf(lives: ProcessTotals[], stepsOf: ReadonlyMap<number, LifeSte
   }
   return found;
 }
+
+const isCut = ({ process, ended, goesOn }: ProcessTotals): boolean => !ended && goesOn !== true && !process.metadata.has(stillRunningKey);
 
 const isOther = ({ process: a }: ProcessTotals, { process: b }: ProcessTotals): boolean => a.pid !== b.pid || a.host !== b.host;
 
