@@ -54,7 +54,7 @@ export interface NameDifference {
   readonly high: number | null;
   /** Share of A: 0.1 is 10 %; null where A has none. */
   readonly part: number | null;
-  /** `median` over steps; `mean` of what is in fewer than half of the steps. */
+  /** `median` over steps; `mean` of what is in fewer than half of the steps, or whose median few more steps could move far. */
   readonly basis: 'median' | 'mean';
   /** The ranks of both runs with the largest differences: mean self time per step. */
   readonly ranks: readonly { readonly rank: number; readonly a: number; readonly b: number }[];

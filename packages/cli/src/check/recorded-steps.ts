@@ -41,6 +41,8 @@ const format = 'ranktrace-baseline';
 const version = 1;
 /** 65,536 ranks with eight phases each. */
 const fileBytesMax = 64 * 1024 ** 2;
+/** Of a place in a file, as an error shows it. */
+const pathCharsMax = 200;
 
 /** Reads the steps of the run in `paths`. Throws the errors of `openRun`, and CliError `bad_input` for fewer than three steps. */
 export async function recordedSteps(paths: readonly string[], options: InputOptions, signal: AbortSignal): Promise<RecordedSteps> {
@@ -85,7 +87,8 @@ function meanPhases({ ranks }: RunSummary): Map<string, number> {
 }
 
 const count = z.number().int().nonnegative();
-const name = z.string().max(4096);
+// As long as what --save writes, which is bounded by the file alone: names of kernels have no limit.
+const name = z.string();
 const length = z.number().finite();
 const alignment = z.object({ bound: length.nonnegative().optional(), unaligned: z.array(count) });
 const blameSchema = z
@@ -212,7 +215,10 @@ export function readSavedSteps(path: string): RecordedSteps {
   const parsed = fileSchema.safeParse(value);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new CliError('bad_input', `Cannot read the baseline "${path}": ${issue?.path.join('.')}: ${issue?.message}`);
+    throw new CliError(
+      'bad_input',
+      `Cannot read the baseline "${path}": ${issue?.path.join('.').slice(0, pathCharsMax)}: ${issue?.message}`,
+    );
   }
   const { phasesNs, blame, devices, run, ranks, steps, level, takenBy, hostLevel } = parsed.data;
   return {

@@ -141,7 +141,7 @@ function rowOf({ name, group, a, b, more, low, high, part, status, basis }: Name
     part === null ? '' : signed(part),
     low === null || high === null || a === null || b === null ? '' : `${moreText(low)} to ${moreText(high)}`,
     `${countText(a?.count)} → ${countText(b?.count)}`,
-    basis === 'mean' && a !== null && b !== null ? `${statusText[status]} (mean: in few steps)` : statusText[status],
+    basis === 'mean' && a !== null && b !== null ? `${statusText[status]} (mean)` : statusText[status],
   ];
 }
 
@@ -176,7 +176,7 @@ function countText(count: number | undefined): string {
 const lateText = 'came far behind the other ranks, or were run again: they count in totals and on ranks, not in medians.';
 
 function notes({ a, b, namesLeftOut }: RunDifference): string {
-  const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps.'];
+  const lines = ['Times are self times per step and rank (of phases: whole times), medians over steps, or means where it is said.'];
   for (const { side, other, ranks } of [
     { side: 'A', other: 'B', ranks: a.ownRanks },
     { side: 'B', other: 'A', ranks: b.ownRanks },

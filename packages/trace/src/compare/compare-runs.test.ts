@@ -147,6 +147,28 @@ describe('a name', () => {
     },
   );
 
+  it('that is slower in each of few steps is said to be that, though the first one took five times as long', () => {
+    for (const steps of [6, 7, 8, 9, 10, 11]) {
+      const draw =
+        (factor: number) =>
+        (step: number): Drawn => [['op', 0, factor * (step === 0 ? 10 : 2 + 0.01 * (step % 3))]];
+      const row = named(compareRuns(run(1, steps, draw(1)), run(1, steps, draw(1.3)), 0.03), 'op');
+      expect([steps, row.status, row.basis]).toEqual([steps, 'slower', 'median']);
+      expect((row.part as number) / 0.3).toBeCloseTo(1, 1);
+    }
+  });
+
+  it('that is longer in every other step differs from itself by no more than its interval, whichever of few steps come first', () => {
+    for (const steps of [3, 4, 5, 6, 7, 8, 9, 10, 11]) {
+      const draw =
+        (first: number) =>
+        (step: number): Drawn => [['op', 0, (step + first) % 2 === 0 ? 20 : 36]];
+      const row = named(compareRuns(run(1, steps, draw(0)), run(1, steps, draw(1)), 0.03), 'op');
+      expect([steps, row.status]).toEqual([steps, 'noise']);
+      expect([(row.low as number) <= 0, (row.high as number) >= 0]).toEqual([true, true]);
+    }
+  });
+
   it('of work that the other run did not record at all is neither gone nor added', () => {
     const a = run(1, 5, () => [
       ['op', 0, 20],
@@ -349,5 +371,37 @@ describe('a series over steps', () => {
       }
     // Taken for independent, up to 15 % of them are that far apart.
     expect(far / (50 * kinds.length)).toBeLessThan(0.05);
+  });
+
+  it.each([50, 200, 640])('knows how little a mean of %i steps says where many in a row are alike (100 seeds)', (steps) => {
+    let far = 0;
+    for (let seed = 0; seed < 100; seed++) {
+      const random = new Random(seed, 'alike');
+      const [a, b] = [0, 1].map(() => {
+        const series = new StepSeries();
+        let wander = random.normal(0, 1);
+        for (let step = 0; step < steps; step++) {
+          wander = 0.9 * wander + Math.sqrt(0.19) * random.normal(0, 1);
+          series.add(1e6 * (1 + 0.1 * wander));
+        }
+        return series.middleMean(steps);
+      }) as [SeriesMiddle, SeriesMiddle];
+      if (Math.abs(b.level - a.level) > 4 * Math.hypot(a.error as number, b.error as number)) far++;
+    }
+    // Taken for independent, a third of them are that far apart.
+    expect(far).toBeLessThan(3);
+  });
+
+  it('knows the middle of many steps no better than the sketch of their values', () => {
+    for (let at = 0; at < 50; at++) {
+      const [a, b] = [0, 1].map((side) => {
+        const series = new StepSeries();
+        const level = 1e6 * (1 + at / 5000);
+        for (let step = 0; step < 600; step++) series.add(level * (1 + 0.0002 * side + 0.001 * Math.sin(step)) + (step === 0 ? 1e8 : 0));
+        return series.median(600);
+      }) as [SeriesMiddle, SeriesMiddle];
+      // Their medians differ by 0.02 %, and may fall into buckets whose values differ by 0.4 %.
+      expect(Math.abs(b.level - a.level)).toBeLessThan(1.96 * Math.hypot(a.error as number, b.error as number));
+    }
   });
 });

@@ -4,7 +4,7 @@
 // rarer is 0, so that is compared by means. So is what about half of the steps have, or have longer, as where gradients are accumulated over two: one
 // step more or less decides on which side the median lies.
 //
-// Steps that are alike, or wander, say less than independent ones do: the error of a median is at least that of the means of up to 64 stretches, which
+// Steps that are alike, or wander, say less than independent ones do: the error of a middle is at least that of the means of up to 64 stretches, which
 // are kept in their order.
 
 import { trimmedMean } from '../detect/compare-series.ts';
@@ -22,8 +22,8 @@ const trimStepsMin = 4;
 const accuracy = 0.002;
 /** Stretches whose means are kept, and the fewest of which one outlier falls out. */
 const [stretchesMax, stretchesMin] = [64, 10] as const;
-/** Standard errors to each side of a median within which one of the same steps, drawn again, lies. */
-const medianErrors = 3;
+/** Standard errors to each side of a median within which one of the same steps, drawn again, lies; of few steps, more would reach the longest one. */
+const medianErrors = { few: 2, many: 3 } as const;
 /** The mean is the middle where the median is known so many times less well than noise makes it. */
 const unsureMin = 1.5;
 /** Deviations below this share of the level count as this: clocks and schedulers are not better. */
@@ -90,14 +90,18 @@ export class StepSeries {
 
   /** Its median over `all` steps. */
   median(all: number): SeriesMiddle {
-    const alone = this.#medianOfIndependent(all);
+    const { level, error, degrees } = this.#knownFrom(this.#medianOfIndependent(all), 1);
+    // A quantile may lie anywhere within its accuracy.
+    const rounding = this.#values.isExact ? 0 : accuracy * level;
+    return { level, error: error === undefined ? undefined : Math.hypot(error, rounding), degrees };
+  }
+
+  /** The middle, known no better than the stretches allow, which are a share of the steps. */
+  #knownFrom(alone: SeriesMiddle, share: number): SeriesMiddle {
     if (alone.error === undefined || this.#stretches.length < stretchesMin) return alone;
     const are = this.#stretchSteps === 1 ? 'steps' : 'blocks';
     const { error, degrees } = trimmedMean(this.#stretches, are, (scatterMin * alone.level) / Math.sqrt(this.#stretchSteps));
-    const known = error > alone.error ? { error, degrees } : { error: alone.error, degrees: alone.degrees };
-    // A quantile may lie anywhere within its accuracy.
-    const rounding = this.#values.isExact ? 0 : (accuracy * alone.level) / Math.sqrt(3);
-    return { level: alone.level, error: Math.hypot(known.error, rounding), degrees: known.degrees };
+    return share * error > alone.error ? { level: alone.level, error: share * error, degrees } : alone;
   }
 
   #medianOfIndependent(all: number): SeriesMiddle {
@@ -123,15 +127,23 @@ export class StepSeries {
   /** Whether the median over `all` steps may lie far off by chance, where the mean does not. */
   isMedianUnsure(all: number): boolean {
     if (all < 3) return false;
-    const reach = medianErrors / 2 / Math.sqrt(all);
-    const at = (share: number): number => this.quantile(Math.min(1, Math.max(0, share)), all);
+    const isFew = all < quartileStepsMin;
+    const errors = isFew ? medianErrors.few : medianErrors.many;
+    const reach = errors / 2 / Math.sqrt(all);
+    // In few steps the longest one counts as in the median's own error.
+    const most = isFew && all >= trimStepsMin && this.steps > 1 ? this.#second : Number.POSITIVE_INFINITY;
+    const at = (share: number): number => Math.min(most, this.quantile(Math.min(1, Math.max(0, share)), all));
     const level = at(0.5);
-    const error = Math.max(at(0.5 + reach) - level, level - at(0.5 - reach)) / medianErrors;
-    return error > unsureMin * medianError * (this.middleMean(all).error ?? Number.POSITIVE_INFINITY);
+    const error = Math.max(at(0.5 + reach) - level, level - at(0.5 - reach)) / errors;
+    return error > unsureMin * medianError * (this.#meanOfIndependent(all).error ?? Number.POSITIVE_INFINITY);
   }
 
   /** Its mean over `all` steps. */
   middleMean(all: number): SeriesMiddle {
+    return this.#knownFrom(this.#meanOfIndependent(all), this.steps / all);
+  }
+
+  #meanOfIndependent(all: number): SeriesMiddle {
     const level = this.mean(all);
     if (all < 3) return { level, error: undefined, degrees: 0 };
     const variance = Math.max((this.#squares - all * level ** 2) / (all - 1), (scatterMin * level) ** 2);

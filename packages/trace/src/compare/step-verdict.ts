@@ -21,6 +21,8 @@ const longLineMin = 0.01;
 const probableT = 0.8;
 /** An interval that reaches further says nothing. */
 const intervalMax = 1;
+/** The highest limit that --fail-on takes. */
+const limitPercentMax = 9999;
 
 /** The steps that compare: a step that some ranks did not report may have been longer. */
 function comparedSteps({ steps }: RunSummary): readonly StepSummary[] {
@@ -131,9 +133,13 @@ function meaningOf(judged: JudgedSteps): string {
 /** The smallest difference that this many steps can prove, computed from their scatter, and whether that is enough for `failOn`. */
 export function provableLine({ verdict, failOn, comparison: { before, after, provable } }: JudgedSteps): string {
   const steps = before.steps === after.steps ? `${after.steps} steps each` : `${before.steps} and ${after.steps} steps`;
-  const line = `${steps}: a difference under ${percentText(provable)} cannot be distinguished from scatter`;
+  // Levels compare by their logarithms: 25 % more are as far as 20 % less.
+  const least = verdict === 'faster' ? provable / (1 + provable) : provable;
+  const line = `${steps}: a difference under ${percentText(least)} cannot be distinguished from scatter`;
   if (provable <= failOn || verdict === 'slower') return line;
-  return `${line}, so ${limitText(failOn)} more would not fail this check: record more steps, or choose --fail-on ${Math.ceil(100 * provable)}`;
+  const enough = Math.ceil(100 * provable);
+  const choice = enough > limitPercentMax ? '' : `, or choose --fail-on ${enough}`;
+  return `${line}, so ${limitText(failOn)} more would not fail this check: record more steps${choice}`;
 }
 
 const limitText = (failOn: number): string => `${Number((100 * failOn).toFixed(4))} %`;
