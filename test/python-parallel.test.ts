@@ -133,6 +133,29 @@ test.for([2, 3])(
   },
 );
 
+test('collectives of a group are those of its members alone, and each has the bytes that a rank puts in', async (context) => {
+  const ranks = 3;
+  const { report } = await run('groups', ranks, 'torch_groups.py', [`${5}`], context);
+  expect(report.blame.basis).toBe('pieces');
+  const { events } = await readRun(join(directory, 'groups'), 'groups');
+  const seenBy = (of: number) =>
+    events
+      .filter(({ kind, rank }) => kind === 'collective' && rank === of)
+      .map(({ name, group, sequence, bytes }) => ({ name, group: group === 'world' ? group : 'part', sequence, bytes }));
+  for (let rank = 0; rank < ranks; rank++) {
+    const counts = { world: 0, part: 0 };
+    const expected = Array.from({ length: 5 }, () => {
+      const count = (name: string, group: 'world' | 'part', bytes: number) => ({ name, group, sequence: counts[group]++, bytes });
+      const part = rank < 2 ? [count('all_reduce', 'part', 400), count('broadcast', 'part', 400), count('barrier', 'part', 0)] : [];
+      const gathers = [count('all_gather', 'world', 40), count('all_gather', 'world', 40), count('all_gather', 'world', 40)];
+      const scatters = [count('reduce_scatter', 'world', 120), count('reduce_scatter', 'world', 120)];
+      const rooted = [count('gather', 'world', 40), count('scatter', 'world', rank === 0 ? 120 : 40)];
+      return [...part, ...gathers, ...scatters, ...rooted, count('all_to_all', 'world', 120), count('all_reduce', 'world', 400)];
+    }).flat();
+    expect(seenBy(rank)).toEqual(expected);
+  }
+});
+
 test.for(['messages', 'tensors'])(
   'time in which ranks wait for %s that they enqueued is no work: nobody but the slow one is blamed',
   async (shape, context) => {
