@@ -20,7 +20,7 @@ const steps = 60;
 
 interface Reported {
   readonly findings: readonly { kind: string; ranks: number[]; phase: string; costMsPerStep: number; evidence: string[] }[];
-  readonly blame: { readonly basis: string };
+  readonly blame: { readonly basis: string; readonly breakdown: readonly { readonly waits: readonly { rank: number }[] }[] };
 }
 
 /** Runs the program with ranktrace's client; returns what its ranks printed, and its report. */
@@ -154,6 +154,21 @@ test('collectives of a group are those of its members alone, and each has the by
     }).flat();
     expect(seenBy(rank)).toEqual(expected);
   }
+});
+
+test('models that different ranks share are reduced in groups of their own', async (context) => {
+  const { report } = await run('two-models', 3, 'torch_ddp_groups.py', [`${steps}`], context);
+  const { events } = await readRun(join(directory, 'two-models'), 'two-models');
+  const seen = events.filter(({ kind, group }) => kind === 'collective' && group?.startsWith('DDP'));
+  const [shared, alone] = [0, 2].map((of) => [...new Set(seen.flatMap(({ rank, group }) => (rank === of ? [group] : [])))].sort());
+  expect([shared?.length, alone?.length]).toEqual([2, 2]);
+  for (const group of shared ?? []) {
+    const of = (rank: number) => seen.filter((event) => event.rank === rank && event.group === group).map(({ sequence }) => sequence);
+    expect(alone).not.toContain(group);
+    expect([of(1), of(0).length]).toEqual([of(0), group?.startsWith('DDP buckets') ? 1 : steps]);
+  }
+  // Nobody waits for the rank that is alone.
+  expect(report.blame.breakdown.flatMap(({ waits }) => waits.map(({ rank }) => rank))).not.toContain(2);
 });
 
 test.for(['messages', 'tensors'])(

@@ -3512,6 +3512,7 @@ def _hook_backward():
 
 
 _data_parallel = weakref.WeakSet()  # modules whose gradients are reduced on CPUs, in backward
+_with_buckets = weakref.WeakSet()  # all modules whose gradients are reduced
 _backward = threading.local()  # by thread: how many backwards run within each other, and when the outermost one's last gradient was computed
 
 
@@ -3528,6 +3529,7 @@ def _hook_data_parallel():
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
         try:
+            _with_buckets.add(self)
             _watch_data_parallel(self)
         except Exception as error:
             _notice(f"this version of PyTorch is not known well enough (DistributedDataParallel): {_reason(error)}")
@@ -3548,7 +3550,8 @@ def _hook_buckets(distributed):
         began = _now()
         is_rebuilt = original(reducer)
         if is_rebuilt and _running is not None:
-            _add_collective(_running, "broadcast", "DDP buckets", began)
+            of = next((module for module in list(_with_buckets) if getattr(module, "reducer", None) is reducer), None)
+            _add_collective(_running, "broadcast", _data_parallel_group("DDP buckets", of), began)
         return is_rebuilt
 
     Reducer._rebuild_buckets = rebuild
@@ -3576,11 +3579,17 @@ def _watch_data_parallel(module):
 
 def _add_data_parallel(profile):
     try:
-        if any(module.require_backward_grad_sync for module in _data_parallel):
-            # Every rank counts this backward, also where the parameter got no gradient.
-            _add_collective(profile, "all_reduce", "DDP", _backward.computed)
+        # Every rank counts this backward, also where the parameter got no gradient.
+        for group in dict.fromkeys(_data_parallel_group("DDP", module) for module in list(_data_parallel) if module.require_backward_grad_sync):
+            _add_collective(profile, "all_reduce", group, _backward.computed)
     except Exception:
         profile._dropped_events += 1
+
+
+def _data_parallel_group(name, module):
+    """Stages of a pipeline reduce in groups of their own, which do not meet."""
+    group = _group_name((getattr(module, "process_group", None),), {})
+    return name if group in ("world", None) else f"{name} of {group}"
 
 
 def _add_collective(profile, op, group, began):
