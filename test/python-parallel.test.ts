@@ -20,7 +20,7 @@ const steps = 60;
 
 interface Reported {
   readonly findings: readonly { kind: string; ranks: number[]; phase: string; costMsPerStep: number; evidence: string[] }[];
-  readonly blame: { readonly basis: string };
+  readonly blame: { readonly basis: string; readonly breakdown: readonly { readonly waits: readonly { rank: number }[] }[] };
 }
 
 /** Runs the program with ranktrace's client; returns what its ranks printed, and its report. */
@@ -132,6 +132,44 @@ test.for([2, 3])(
     }
   },
 );
+
+test('collectives of a group are those of its members alone, and each has the bytes that a rank puts in', async (context) => {
+  const ranks = 3;
+  const { report } = await run('groups', ranks, 'torch_groups.py', [`${5}`], context);
+  expect(report.blame.basis).toBe('pieces');
+  const { events } = await readRun(join(directory, 'groups'), 'groups');
+  const seenBy = (of: number) =>
+    events
+      .filter(({ kind, rank }) => kind === 'collective' && rank === of)
+      .map(({ name, group, sequence, bytes }) => ({ name, group: group === 'world' ? group : 'part', sequence, bytes }));
+  for (let rank = 0; rank < ranks; rank++) {
+    const counts = { world: 0, part: 0 };
+    const expected = Array.from({ length: 5 }, () => {
+      const count = (name: string, group: 'world' | 'part', bytes: number) => ({ name, group, sequence: counts[group]++, bytes });
+      const part = rank < 2 ? [count('all_reduce', 'part', 400), count('broadcast', 'part', 400), count('barrier', 'part', 0)] : [];
+      const gathers = [count('all_gather', 'world', 40), count('all_gather', 'world', 40), count('all_gather', 'world', 40)];
+      const scatters = [count('reduce_scatter', 'world', 120), count('reduce_scatter', 'world', 120)];
+      const rooted = [count('gather', 'world', 40), count('scatter', 'world', rank === 0 ? 120 : 40)];
+      return [...part, ...gathers, ...scatters, ...rooted, count('all_to_all', 'world', 120), count('all_reduce', 'world', 400)];
+    }).flat();
+    expect(seenBy(rank)).toEqual(expected);
+  }
+});
+
+test('models that different ranks share are reduced in groups of their own', async (context) => {
+  const { report } = await run('two-models', 3, 'torch_ddp_groups.py', [`${steps}`], context);
+  const { events } = await readRun(join(directory, 'two-models'), 'two-models');
+  const seen = events.filter(({ kind, group }) => kind === 'collective' && group?.startsWith('DDP'));
+  const [shared, alone] = [0, 2].map((of) => [...new Set(seen.flatMap(({ rank, group }) => (rank === of ? [group] : [])))].sort());
+  expect([shared?.length, alone?.length]).toEqual([2, 2]);
+  for (const group of shared ?? []) {
+    const of = (rank: number) => seen.filter((event) => event.rank === rank && event.group === group).map(({ sequence }) => sequence);
+    expect(alone).not.toContain(group);
+    expect([of(1), of(0).length]).toEqual([of(0), group?.startsWith('DDP buckets') ? 1 : steps]);
+  }
+  // Nobody waits for the rank that is alone.
+  expect(report.blame.breakdown.flatMap(({ waits }) => waits.map(({ rank }) => rank))).not.toContain(2);
+});
 
 test.for(['messages', 'tensors'])(
   'time in which ranks wait for %s that they enqueued is no work: nobody but the slow one is blamed',

@@ -168,6 +168,62 @@ for loop in (torch.utils.data.DataLoader(batches, batch_size=None), batches):
   expect(within).toEqual([]);
 });
 
+test.for([
+  // An optimizer whose step calls that of its base class, which another optimizer has hooked, too.
+  ['derived', ['forward', 'backward', 'optimizer']],
+  // One that calls another, and works before and after it, as ZeroRedundancyOptimizer does.
+  ['around', ['forward', 'backward', 'optimizer']],
+  // One of each parameter, once its gradient is there.
+  ['within-backward', ['forward', 'backward']],
+] as const)(
+  'steps of optimizers within others, or within backward, are one each, with their phases: %s',
+  async ([shape, phases], context) => {
+    const python = pythonWith(context, 'torch');
+    const file = join(directory, 'optimizers_within.py');
+    writeFileSync(
+      file,
+      `import sys, time, torch
+shape, layer = sys.argv[1], torch.nn.Linear(16, 1)
+class Derived(torch.optim.SGD):
+    def step(self, closure=None):
+        time.sleep(0.002)
+        return super().step(closure)
+class Around(torch.optim.Optimizer):
+    def __init__(self, inner):
+        super().__init__(inner.param_groups, {})
+        self.inner = inner
+    def step(self, closure=None):
+        time.sleep(0.002)
+        self.inner.step()
+        time.sleep(0.002)
+if shape == "derived":
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.01)
+    optimizer = Derived(layer.parameters(), lr=0.01)
+elif shape == "around":
+    optimizer = Around(torch.optim.SGD(layer.parameters(), lr=0.01))
+else:
+    optimizer = None
+    for parameter in layer.parameters():
+        own = torch.optim.SGD([parameter], lr=0.01)
+        parameter.register_post_accumulate_grad_hook(lambda _, own=own: own.step())
+for _ in range(20):
+    layer(torch.randn(8, 16)).square().mean().backward()
+    if optimizer is not None:
+        optimizer.step()
+        optimizer.zero_grad()
+`,
+    );
+    run(python, ['-m', 'ranktrace', file, shape], shape, {});
+    expect(await stepsOf(shape)).toBe(20);
+    const { events } = await readRun(join(directory, shape, shape), shape);
+    const steps = events.filter(({ kind }) => kind === 'step');
+    // The first one begins with its first backward.
+    for (const { phases: of } of steps.slice(1)) expect([...(of?.keys() ?? [])]).toEqual(phases);
+    const optimizers = steps.map(({ phases: of }) => of?.get('optimizer') ?? 0).sort((a, b) => a - b);
+    if (shape !== 'within-backward') expect(optimizers[0]).toBeGreaterThan(shape === 'around' ? 4e6 : 2e6);
+  },
+);
+
 test('a step whose gradients overflow is a step with its phases, though its optimizer takes none', async (context) => {
   const python = pythonWith(context, 'torch');
   expect(run(python, ['-m', 'ranktrace', program('scaled_rank.py')], 'scaled', { STEPS: '20' })).toBe('16\n');

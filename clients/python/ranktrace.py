@@ -455,7 +455,7 @@ def _end(span, at=None):
 
 
 class collective:
-    """This rank's part of a collective, around the call: matched across ranks by group and order. `bytes`: this rank's payload."""
+    """This rank's part of a collective, around the call: matched across ranks by group and order. `bytes`: what this rank puts in."""
 
     __slots__ = ("_op", "_group", "_bytes", "_peer", "_span")
 
@@ -498,6 +498,7 @@ class Profile:
         self._meeting = None  # begin of the call of init_process_group that runs
         self._meetings = 0  # such calls that are over
         self._counts_steps = False  # the program calls step() itself
+        self._ends_with_backward = False  # the step: an optimizer took one within the backward pass that runs
         self._has_waited = False  # in a call that waits for a device, or for peers
         self._has_refused_number = False
         self._loader_workers = 0
@@ -3303,12 +3304,25 @@ def _hook_optimizers():
 
     open_spans = weakref.WeakKeyDictionary()
 
+    def is_inner():
+        """Whether the step of another optimizer, or of this one's base class, calls this one: the hooks' caller is on the stack twice."""
+        caller = sys._getframe(2)
+        frame = caller.f_back
+        while frame is not None and frame.f_code is not caller.f_code:
+            frame = frame.f_back
+        return frame is not None
+
     def begin(optimizer, args, kwargs):
         if _recording() is None:
             return
         _begin_steps(_running)
         if _optimizer_steps == 0:
             _go_on_from(_running, optimizer)
+        # One that raised is still among the running ones: only the stack tells it from one that calls this.
+        if getattr(_mark, "is_stepping", False) and is_inner():
+            _mark.has_inner = True
+            return
+        _mark.is_stepping, _mark.has_inner = True, False
         if any(callable(one) for one in (*args, *kwargs.values())):
             # A closure has the passes in it, as Lightning's: what follows them is the optimizer's own work.
             if getattr(_mark, "time", None) is None:
@@ -3319,7 +3333,13 @@ def _hook_optimizers():
         if span is not None:
             open_spans[optimizer] = span.thread.optimizer = span
 
-    def end(optimizer, *_):
+    def hooked_end(optimizer, *_):
+        if getattr(_mark, "has_inner", False) and is_inner():
+            return
+        _mark.is_stepping = False
+        end(optimizer)
+
+    def end(optimizer):
         global _optimizer_steps
         _optimizer_steps += 1
         profile = _running
@@ -3332,6 +3352,9 @@ def _hook_optimizers():
         if profile is None:
             return
         if counts(optimizer) and not profile._counts_steps:
+            if _is_in_backward():
+                profile._ends_with_backward = True
+                return
             profile._end_step()
         # Of a loop with a loader, the next batch comes first.
         _set_mark(_now(), is_forward=not _has_loader)
@@ -3356,8 +3379,16 @@ def _hook_optimizers():
         return True
 
     module.register_optimizer_step_pre_hook(begin)
-    module.register_optimizer_step_post_hook(end)
+    module.register_optimizer_step_post_hook(hooked_end)
     _hook_grad_scaler(end)
+
+
+def _is_in_backward():
+    """Whether a backward pass calls this, as that of a program does whose hooks update each parameter once its gradient is there."""
+    try:
+        return sys.modules["torch"]._C._current_graph_task_id() >= 0
+    except AttributeError:
+        return False
 
 
 def _end_failed_optimizer(span):
@@ -3472,12 +3503,16 @@ def _hook_backward():
                 _add_data_parallel(profile)
             if span is not None:
                 _end(span)
+            if profile._ends_with_backward:
+                profile._ends_with_backward = False
+                profile._end_step()
             _set_mark(_now())
 
     torch.autograd.backward = backward
 
 
 _data_parallel = weakref.WeakSet()  # modules whose gradients are reduced on CPUs, in backward
+_with_buckets = weakref.WeakSet()  # all modules whose gradients are reduced
 _backward = threading.local()  # by thread: how many backwards run within each other, and when the outermost one's last gradient was computed
 
 
@@ -3494,6 +3529,7 @@ def _hook_data_parallel():
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
         try:
+            _with_buckets.add(self)
             _watch_data_parallel(self)
         except Exception as error:
             _notice(f"this version of PyTorch is not known well enough (DistributedDataParallel): {_reason(error)}")
@@ -3514,7 +3550,8 @@ def _hook_buckets(distributed):
         began = _now()
         is_rebuilt = original(reducer)
         if is_rebuilt and _running is not None:
-            _add_collective(_running, "broadcast", "DDP buckets", began)
+            of = next((module for module in list(_with_buckets) if getattr(module, "reducer", None) is reducer), None)
+            _add_collective(_running, "broadcast", _data_parallel_group("DDP buckets", of), began)
         return is_rebuilt
 
     Reducer._rebuild_buckets = rebuild
@@ -3542,11 +3579,17 @@ def _watch_data_parallel(module):
 
 def _add_data_parallel(profile):
     try:
-        if any(module.require_backward_grad_sync for module in _data_parallel):
-            # Every rank counts this backward, also where the parameter got no gradient.
-            _add_collective(profile, "all_reduce", "DDP", _backward.computed)
+        # Every rank counts this backward, also where the parameter got no gradient.
+        for group in dict.fromkeys(_data_parallel_group("DDP", module) for module in list(_data_parallel) if module.require_backward_grad_sync):
+            _add_collective(profile, "all_reduce", group, _backward.computed)
     except Exception:
         profile._dropped_events += 1
+
+
+def _data_parallel_group(name, module):
+    """Stages of a pipeline reduce in groups of their own, which do not meet."""
+    group = _group_name((getattr(module, "process_group", None),), {})
+    return name if group in ("world", None) else f"{name} of {group}"
 
 
 def _add_collective(profile, op, group, began):
@@ -3740,6 +3783,9 @@ _COLLECTIVES = {
 }
 # Their first argument, where it is given by name.
 _TENSORS = ("tensor", "tensors", "tensor_list", "output_tensor", "output_tensor_list", "output")
+# Those whose first argument is an output, and their second one, the input.
+_WITH_OUTPUT = {"all_gather", "reduce_scatter", "scatter", "all_to_all"}
+_INPUTS = ("input_tensor", "input_tensor_list", "input_list", "input", "scatter_list")
 
 
 def trace_collectives():
@@ -3757,7 +3803,7 @@ def trace_collectives():
         original = getattr(distributed, name, None)
         if original is None or getattr(original, "_is_traced", False):
             continue
-        traced = _traced(original, lambda args, kwargs, op=op: (op, _group_name(args, kwargs), _payload(args, kwargs), None))
+        traced = _traced(original, functools.partial(_collective_part, op))
         _bind_traced(name, original, traced)
         # Callers inside of torch use the module's own names.
         module = sys.modules.get("torch.distributed.distributed_c10d")
@@ -3823,11 +3869,18 @@ def _traced(original, part_of):
     return call
 
 
+def _collective_part(op, args, kwargs):
+    group = _group_name(args, kwargs)
+    return None if group is None else (op, group, _payload(args, kwargs, op), None)
+
+
 def _send_or_receive(op, peer, args, kwargs):
     """What a rank receives from any other has no partner that is known when it begins."""
     given = {**dict(zip(("tensor", peer, "group", "tag", f"group_{peer}"), args)), **kwargs}
     try:
         rank, group, tag = given.get(peer), _group_name((), given), given.get("tag", 0)
+        if group is None:
+            return None
         if rank is None and given.get(f"group_{peer}") is not None:
             import torch
 
@@ -3838,9 +3891,13 @@ def _send_or_receive(op, peer, args, kwargs):
 
 
 def _group_name(args, kwargs):
+    """None where this rank is not in the group: the call returns at once, and the group does not count it."""
     try:
         from torch.distributed import distributed_c10d as c10d
 
+        outside = c10d.GroupMember.NON_GROUP_MEMBER
+        if any(type(one) is type(outside) and one == outside for one in (*args, kwargs.get("group"))):
+            return None
         group = kwargs.get("group")
         if group is None:
             group = next((one for one in args if isinstance(one, c10d.ProcessGroup)), None)
@@ -3851,9 +3908,17 @@ def _group_name(args, kwargs):
         return "world"
 
 
-def _payload(args, kwargs):
+def _payload(args, kwargs, op=None):
+    """What this rank puts in, bytes: bandwidths are by the input."""
     try:
-        return sum(one.numel() * one.element_size() for one in _tensors(args, kwargs))
+        given = None
+        if op in _WITH_OUTPUT:
+            given = args[1] if len(args) > 1 else next((kwargs[name] for name in _INPUTS if name in kwargs), None)
+            if given is None and op == "all_gather":
+                given = kwargs.get("tensor")
+        # Of a scatter the root alone has an input.
+        tensors = _tensors(args, kwargs) if given is None else _tensors((given,), {})
+        return sum(one.numel() * one.element_size() for one in tensors)
     except Exception:
         return 0
 

@@ -46,6 +46,13 @@ test('nothing is said of one that ended well, or of another process with the num
   expect(await batchesOf([exitOf(0, { isWell: true }), exitOf(1, { pid: 7 }), exitOf(4)])).toEqual([]);
 });
 
+test('one that ended well, but without a goodbye, was not killed', async () => {
+  const how = 'ended with exit code 0';
+  expect(await batchesOf([exitOf(0, { how, isWell: true }), exitOf(1, { how, isWell: true })])).toMatchObject([
+    { rank: 1, sequence: 3, last: false, how: [how] },
+  ]);
+});
+
 test('a rank that was never heard of has ended if other ranks are such processes, and it was not on its way to begin', async () => {
   const [unheard] = await batchesOf([exitOf(3)]);
   expect(unheard).toMatchObject({ rank: 3, pid: 43, sequence: 0, last: false, how: [killed] });

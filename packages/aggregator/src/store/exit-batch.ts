@@ -18,7 +18,7 @@ export interface RankProcess {
 export interface ProcessExit extends RankProcess {
   /** `ended with exit code 1`, `was ended by SIGKILL`. */
   readonly how: string;
-  /** Whether it ended well, so that nothing needs to be said. */
+  /** Whether it ended well, so that nothing needs to be said unless it left without a goodbye. */
   readonly isWell: boolean;
   /** Whether it had been asked to end. */
   readonly isStopped: boolean;
@@ -35,7 +35,7 @@ export function exitBatches(
   const peer = processes.filter(isOfRun).map(({ rank }) => last.get(rank) as BatchHeader)[0];
   return exits.flatMap((exit) => {
     const own = last.get(exit.rank);
-    if (exit.isWell) return [];
+    if (exit.isWell && own?.last !== false) return [];
     if (own !== undefined) return isOfRun(exit) ? [exitBatch({ ...own, sequence: own.sequence + 1 }, exit)] : [];
     // One that was asked to end was on its way to begin.
     if (peer === undefined || exit.isStopped || exit.rank >= peer.worldSize) return [];

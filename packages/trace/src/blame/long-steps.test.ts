@@ -107,6 +107,20 @@ describe('in a job of four ranks', () => {
     },
   );
 
+  it.each(someSeeds([1, 2, 3]).flatMap((seed) => [2, 4].map((ranks) => [ranks, seed] as const)))(
+    'leaves to all of %i ranks what they all do, where it is little beside what one does (seed %i)',
+    (ranks, seed) => {
+      const all = [...Array(ranks).keys()];
+      const evaluations = every(40, 400).flatMap((step) => all.map((rank) => slow(rank, step, rank === 1 ? 500 : 90)));
+      const blame = blameOf({ ranks, seed, steps: 400, stragglers: evaluations });
+      expect(causesOf(blame)).toEqual([
+        [[1], 'forward', 9],
+        [[], 'forward', 9],
+      ]);
+      expectNear(costsOf(blame), [410, 90]);
+    },
+  );
+
   it.each(someSeeds([1, 2, 3]))('names the phase in which one is alone, though all are longer in another (seed %i)', (seed) => {
     const stragglers = every(40, 400).flatMap((step) => [
       ...[0, 1, 2, 3].map((rank) => slow(rank, step, 300)),

@@ -141,11 +141,13 @@ function layersOf(more: readonly Float64Array[]): Layer[] {
   const totals = more.map(sumOf);
   const sorted = totals.toSorted((a, b) => b - a);
   const least = differenceMin * (sorted[0] as number);
-  for (let top = sorted[0] as number; top > 0 && top >= least; ) {
+  for (let top = sorted[0] as number; top > 0; ) {
     const left = sorted.map((total) => Math.min(total, top));
     const last = left.findIndex((total, at) => total - (left[at + 1] ?? total) >= least);
     const found = placesFrom(totals, last < 0 ? explainsMin * top : (left[last] as number));
     const isMost = 2 * found.length > totals.length;
+    // Less than the least difference tells no ranks apart, but is work of all where most have it.
+    if (top < least && !isMost) break;
     const others = more.filter((_, rank) => !isMost && !found.includes(rank));
     const beyond = (more[0] as Float64Array).map((_, phase) => {
       const [own, theirs] = [found.map((rank) => more[rank] as Float64Array), others].map((of) => {
