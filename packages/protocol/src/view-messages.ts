@@ -70,7 +70,8 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
   /**
    * The next event with one of these names (indexes of RunModel.names; none: any name) before or after a time; answers EventPlace or null.
-   * Prefers this depth, and falls back to any depth.
+   * Prefers this depth, and falls back to any depth. `past`: the event at that time to go on from; of those that start with it, the ones behind it in
+   * order of rank, track and number come next, and those before it are previous.
    */
   z.strictObject({
     id,
@@ -81,6 +82,7 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     time,
     direction: z.enum(['next', 'previous']),
     depth: z.number().int().min(0).max(255).optional(),
+    past: z.strictObject({ track, event }).optional(),
   }),
   /** Steps, ranks and findings; answers Overview. Without a range: all steps. */
   z.strictObject({
