@@ -114,8 +114,7 @@ function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typ
   context.fillRect(0, 0, width, height);
   const whole = wholeWindow(session.extent.peek());
   const overview = session.overview.now.peek();
-  if (overview !== undefined)
-    drawSteps(context, overview, whole, width, height, css(palette.bandRange), css(palette.bandMedian));
+  if (overview !== undefined) drawSteps(context, overview, whole, width, height, css(palette.bandRange), css(palette.bandMedian));
   drawClockMarks(context, session.clockMarks.peek(), whole, width, height, css(palette.clockStep));
   const window = session.window.peek();
   const left = Math.max(0, xAt(whole, width, window.from));
