@@ -321,7 +321,7 @@ export interface AreaRow {
 /** How a flame graph is split; undefined: all in one. */
 export type FlameSplit = 'rank' | 'device' | 'both' | undefined;
 
-/** Spans by the spans around them: `total` within the area, ns. The root has no name. */
+/** Spans by the spans around them: `total` within the area, ns. The root has no name; it and the nodes of a split are no spans: their `count` is 0. */
 export interface FlameNode {
   readonly name: string;
   readonly total: number;

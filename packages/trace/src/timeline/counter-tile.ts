@@ -59,7 +59,9 @@ export function counterTile(
   const timeBefore = before === undefined ? 0 : Math.min(items.clock.toTrace(before.time), from);
   const column = (values: Float64Array, first: number | undefined): Float64Array => {
     // Without a number, least and greatest are still what they began with.
-    const rest = cells.map((cell) => (Math.abs(values[cell] as number) === Number.POSITIVE_INFINITY ? Number.NaN : (values[cell] as number)));
+    const rest = cells.map((cell) =>
+      Math.abs(values[cell] as number) === Number.POSITIVE_INFINITY ? Number.NaN : (values[cell] as number),
+    );
     return Float64Array.from(first === undefined ? rest : [first, ...rest]);
   };
   return {
