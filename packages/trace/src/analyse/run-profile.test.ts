@@ -51,6 +51,7 @@ it('names the life of a memory, where a rank had several', () => {
     const of = lifeOf(1, incarnation, 1);
     return { ...of, process: { ...of.process, index }, memory: new Map([['CPU', memory]]) } as unknown as RankOps;
   });
+  expect([new RunProfiles(noGpus, hosts).of()?.firstStep, new RunProfiles(noGpus, hosts, 7).of(1)?.firstStep]).toEqual([null, 7]);
   expect(new RunProfiles(noGpus, hosts).of()?.memory.map(({ rank, life }) => [rank, life])).toEqual([
     [1, 2],
     [1, undefined],

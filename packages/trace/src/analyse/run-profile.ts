@@ -38,7 +38,8 @@ export class RunProfiles {
   readonly #all: RunProfile;
   readonly #ranks = new Map<number, Tables>();
 
-  constructor(gpu: GpuSummary, hosts: readonly RankOps[]) {
+  /** `firstStep`: trace time of the first step's begin, where there is one. */
+  constructor(gpu: GpuSummary, hosts: readonly RankOps[], firstStep?: number) {
     const byRank = new Map<number, { gpu: GpuRank | undefined; host: RankOps | undefined }>();
     for (const [rank, host] of hostsByRank(hosts)) byRank.set(rank, { gpu: undefined, host });
     // The last life counts where a rank was started again: lives are in order of time.
@@ -70,6 +71,7 @@ export class RunProfiles {
       rank: null,
       ranks: [...this.#ranks.keys()].sort((a, b) => a - b),
       restarted: [...lives].flatMap(([rank, { size }]) => (size > 1 ? [rank] : [])).sort((a, b) => a - b),
+      firstStep: firstStep ?? null,
       analysed: true,
       ...cutTables(sums.tables, limits.profileLinesMax),
       devices: leastUsed,
