@@ -130,10 +130,7 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
     groups: (gpu?.overlap ?? []).slice(1).map(({ group, kernels, total, overlapped, exposed, bytes, busBandwidth }) => {
       return { group: displayName(group), ranks: 1, kernels, total, overlapped, exposed, bytes, busBandwidth: busBandwidth ?? null };
     }),
-    idle: {
-      lines: (gpu?.idle.places ?? []).map((line) => ({ ...line, phase: displayName(line.phase), op: displayName(line.op) })),
-      rest: { ...nothing, lines: gpu?.idle.placesLeftOut ?? 0 },
-    },
+    idle: gpu === undefined ? empty : idleOf(gpu),
     allocators: {
       lines: [...(host?.allocators.values() ?? [])].map(({ name, device, allocations, bytes, largest, largestAt }) => {
         return { name: displayName(name), device, allocations, bytes, largest, place: { rank, from: largestAt, until: largestAt + 1 } };
@@ -141,6 +138,15 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
       rest: nothing,
     },
   };
+}
+
+/** Places that are left out have no gaps of their own, but their time is known: idle time by cause is all of it. */
+function idleOf({ idle: { places, placesLeftOut, byCause } }: GpuRank): ProfileTable<ProfileIdle> {
+  const lines = places.map((line) => ({ ...line, phase: displayName(line.phase), op: displayName(line.op) }));
+  if (placesLeftOut === 0) return { lines, rest: nothing };
+  const all = Object.values(byCause).reduce((sum, time) => sum + time, 0);
+  const total = places.reduce((left, { time }) => left - time, all);
+  return { lines, rest: { lines: placesLeftOut, count: 0, total: Math.max(0, total) } };
 }
 
 /** Names of its kernels that a sequence has. */
@@ -398,7 +404,7 @@ function cutTables(tables: Tables, linesMax: number): Tables {
     idle: cut(
       tables.idle,
       ({ time }) => time,
-      ({ gaps }) => gaps,
+      () => 0,
     ),
     allocators: cut(
       tables.allocators,
