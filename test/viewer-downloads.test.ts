@@ -4,15 +4,18 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { rankTime } from '@ranktrace/protocol';
 import type { Locator } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { violationsOn } from './setup/axe.ts';
+import { batchOf, header } from './setup/batches.ts';
 import { type StartedBrowser, startBrowser } from './setup/browser.ts';
-import { type ServedPage, startView } from './setup/viewed-runs.ts';
+import { type ServedPage, startView, storeRun } from './setup/viewed-runs.ts';
 import { ViewerPage } from './setup/viewer-page.ts';
 import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-downloads-'));
+const forward = { length: 20e6, track: 1, name: 3, category: 0, id: 0, parent: 0, state: 0 };
 const captured = Buffer.alloc(2 << 20, 'capture');
 let browser: StartedBrowser;
 let view: ServedPage;
@@ -71,6 +74,31 @@ it('a window says that it is prepared, then how much has come; cancelled, it lea
   expect(traceEvents.length).toBeGreaterThan(1000);
   await tab.locator('.area-downloads').getByText('cancelled').waitFor({ state: 'detached' });
   expect(page.tab.problems).toEqual([]);
+});
+
+it('of a marked step it has no event that begins with its end, and is named by the times that the page shows', async () => {
+  const lengths = [40e6, 40e6, 40e6];
+  const of = (rank: number) =>
+    batchOf(
+      header({ run: 'whole', rank, worldSize: 2, sequence: 0, last: true, watermark: rankTime(1e9) }),
+      ['', 'thread', 'main', 'forward'],
+      {
+        tracks: [{ track: 1, kind: 1, name: 2, tid: 1 }],
+        steps: lengths.map((length, step) => ({ start: 5e6 + 40e6 * step, length, track: 1, step })),
+        spans: lengths.map((_, step) => ({ ...forward, start: 5e6 + 40e6 * step })),
+      },
+    );
+  await storeRun(directory, 'whole', [of(0), of(1)]);
+  await using steps = await startView([join(directory, 'whole')]);
+  await using tab = await browser.open(`${steps.address}#/timeline?area=45000000_85000000_`);
+  await tab.page.locator('.area-head', { hasText: '4 events' }).waitFor();
+  const link = tab.page.getByRole('link', { name: '.json', exact: true });
+  const [download] = await Promise.all([tab.page.waitForEvent('download'), link.click()]);
+  expect(download.suggestedFilename()).toBe('whole-40ms-80ms.json');
+  const { traceEvents } = JSON.parse(readFileSync(await download.path(), 'utf8')) as { traceEvents: { ph: string; name: string }[] };
+  const names = traceEvents.filter(({ ph }) => ph === 'X').map(({ name }) => name);
+  expect(names.sort()).toEqual(['ProfilerStep#1', 'ProfilerStep#1', 'forward', 'forward']);
+  expect(tab.problems).toEqual([]);
 });
 
 it('a capture shows how much of it has come, and is saved under its name', async () => {

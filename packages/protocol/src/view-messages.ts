@@ -70,7 +70,8 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
   /**
    * The next event with one of these names (indexes of RunModel.names; none: any name) before or after a time; answers EventPlace or null.
-   * Prefers this depth, and falls back to any depth.
+   * Prefers this depth, and falls back to any depth. `past`: the event at that time to go on from; of those that start with it, the ones behind it in
+   * order of rank, track and number come next, and those before it are previous.
    */
   z.strictObject({
     id,
@@ -81,6 +82,7 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     time,
     direction: z.enum(['next', 'previous']),
     depth: z.number().int().min(0).max(255).optional(),
+    past: z.strictObject({ track, event }).optional(),
   }),
   /** Steps, ranks and findings; answers Overview. Without a range: all steps. */
   z.strictObject({
@@ -319,7 +321,7 @@ export interface AreaRow {
 /** How a flame graph is split; undefined: all in one. */
 export type FlameSplit = 'rank' | 'device' | 'both' | undefined;
 
-/** Spans by the spans around them: `total` within the area, ns. The root has no name. */
+/** Spans by the spans around them: `total` within the area, ns. The root has no name; it and the nodes of a split are no spans: their `count` is 0. */
 export interface FlameNode {
   readonly name: string;
   readonly total: number;

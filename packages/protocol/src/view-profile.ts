@@ -128,7 +128,7 @@ export interface ProfileMemory {
   /** Whether the bytes are those of tensors, as TensorFlow.js counts them, or of the device's allocator. */
   readonly of: 'tensors' | 'allocator';
   readonly peak: number;
-  /** Time of the peak. */
+  /** Trace time of the peak. */
   readonly peakAt: number;
   readonly allocations: number;
   /** The most that the allocator held; null where that is not recorded. */
@@ -216,6 +216,8 @@ export interface RunProfile {
   readonly ranks: readonly number[];
   /** Those of these ranks that were started again: tables are of the last life of each, only memory is of every life. */
   readonly restarted: readonly number[];
+  /** Trace time at which the first step begins, which the page shows as 0; null without steps. */
+  readonly firstStep: number | null;
   /** Whether the tables cover all data there is now. */
   readonly analysed: boolean;
   readonly operators: ProfileTable<ProfileOp>;

@@ -70,7 +70,7 @@ async function windowOf(runs: ViewRuns, asked: TraceRequest, isHead: boolean, on
   } catch (error) {
     return refusalOf(error);
   }
-  const headers = attachment(`${nameOf(asked)}.${format}`);
+  const headers = attachment(`${nameOf(asked, view.timeline.firstStep)}.${format}`);
   if (isHead) {
     view[Symbol.dispose]();
     return { headers, body: async () => {} };
@@ -169,9 +169,9 @@ function timeIn(text: string | null): number | undefined {
   return /^-?\d{1,16}(?:\.\d{1,6})?$/.test(text) ? Number(text) : Number.NaN;
 }
 
-/** `demo-1500ms-2000ms`: letters, digits, `_` and `-` alone. */
-function nameOf({ run, from, until }: TraceRequest): string {
-  const part = [from, until].map((time) => (time === undefined ? '' : `-${Math.round(time / 1e6)}ms`)).join('');
+/** `demo-1500ms-2000ms`: letters, digits, `_` and `-` alone; times since the first step, as the page shows them. */
+function nameOf({ run, from, until }: TraceRequest, firstStep = 0): string {
+  const part = [from, until].map((time) => (time === undefined ? '' : `-${Math.round((time - firstStep) / 1e6)}ms`)).join('');
   return `${run.replaceAll(/[^A-Za-z0-9_-]/g, '_')}${part}`;
 }
 

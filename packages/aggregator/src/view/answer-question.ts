@@ -34,7 +34,7 @@ export function* answerQuestion(
     case 'search':
       return timeline.search(question.text);
     case 'find':
-      return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth);
+      return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth, question.past);
     case 'path':
       return view.path() ?? null;
     case 'overview':

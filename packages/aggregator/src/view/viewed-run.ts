@@ -97,7 +97,8 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
 
   profile(rank?: number): RunProfile | undefined {
     const profile = this.#analysis?.profiles?.of(rank);
-    return profile && { ...profile, analysed: this.#isAnalysed };
+    // Of a long run that goes on, the analysis may cover the last part alone.
+    return profile && { ...profile, firstStep: this.timeline.firstStep ?? null, analysed: this.#isAnalysed };
   }
 
   onGrown(listener: () => void): () => void {

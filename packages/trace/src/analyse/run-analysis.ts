@@ -192,7 +192,7 @@ export class RunAnalysisSink implements TraceSink {
       waitingWhole: this.#waiting.whole,
       gpus: overviewGpus(gpus),
       path: gpus.segments,
-      profiles: new RunProfiles(gpus, this.#ops.ranks),
+      profiles: new RunProfiles(gpus, this.#ops.ranks, steps.firstStart),
       measures: this.#measures,
       stepsTakenBy: counted.takenBy,
       hostMedian: counted.hosts?.median,

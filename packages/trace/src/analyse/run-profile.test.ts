@@ -51,36 +51,25 @@ it('names the life of a memory, where a rank had several', () => {
     const of = lifeOf(1, incarnation, 1);
     return { ...of, process: { ...of.process, index }, memory: new Map([['CPU', memory]]) } as unknown as RankOps;
   });
+  expect([new RunProfiles(noGpus, hosts).of()?.firstStep, new RunProfiles(noGpus, hosts, 7).of(1)?.firstStep]).toEqual([null, 7]);
   expect(new RunProfiles(noGpus, hosts).of()?.memory.map(({ rank, life }) => [rank, life])).toEqual([
     [1, 2],
     [1, undefined],
   ]);
 });
 
+const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
+
+/** A rank of which nothing but its device was recorded. */
+const idleRank = (rank: number, utilisation: number) => ({
+  ...{ rank, incarnation: `a${rank}`, ops: nothing, kernels: { byName: nothing, byModule: nothing, byPhase: nothing } },
+  ...{ idle: { places: [], placesLeftOut: 0 }, copies: [], sequences: [], overlap: [], steps: [] as readonly number[] },
+  ...{ launches: {}, queues: [], devices: [{ device: 0, utilisation }] },
+});
+
 it('has the devices and the memory of every rank, and of all ranks those that its tables have on top', () => {
   const many = limits.profileRanksMax + 10;
-  const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
-  const ranks = Array.from({ length: many }, (_, rank) => {
-    const empty = {
-      ops: nothing,
-      kernels: { byName: nothing, byModule: nothing, byPhase: nothing },
-      idle: { places: [], placesLeftOut: 0 },
-    };
-    const device = { device: 0, utilisation: 1 - rank / many };
-    const steps: readonly number[] = [];
-    return {
-      rank,
-      incarnation: `a${rank}`,
-      ...empty,
-      copies: [],
-      sequences: [],
-      overlap: [],
-      steps,
-      launches: {},
-      queues: [],
-      devices: [device],
-    };
-  });
+  const ranks = Array.from({ length: many }, (_, rank) => idleRank(rank, 1 - rank / many));
   const hosts = ranks.map(({ rank, incarnation }): RankOps => {
     const held = { held: { kinds: [], holders: [] } };
     const memory = { device: 'CPU', peak: rank, peakAt: 0, allocations: 1, reserved: 0, curve: { points: [] }, held };
@@ -94,4 +83,13 @@ it('has the devices and the memory of every rank, and of all ranks those that it
   const { devices, devicesLeftOut, memory, memoryLeftOut } = profiles.of() as RunProfile;
   expect([devices.length, devicesLeftOut, memory.length, memoryLeftOut]).toEqual([many - 10, 10, many - 10, 10]);
   expect([devices[0]?.rank, memory[0]?.rank]).toEqual([many - 1, many - 1]);
+});
+
+it('has the time of the places of idle time that it leaves out, so that shares are of all of it', () => {
+  const places = [{ cause: 'hostLate', phase: '', op: 'aten::mm', time: 30, gaps: 3 }] as const;
+  const idle = { places, placesLeftOut: 2, byCause: { hostLate: 60, launch: 5, dependency: 0, other: 0 } };
+  const ranks = [0, 1].map((rank) => ({ ...idleRank(rank, 0.5), idle }));
+  const profiles = new RunProfiles({ ...noGpus, ranks: ranks as unknown as readonly GpuRank[] }, []);
+  expect(profiles.of(1)?.idle).toEqual({ lines: places, rest: { lines: 2, count: 0, total: 35 } });
+  expect(profiles.of()?.idle).toEqual({ lines: [{ ...places[0], time: 60, gaps: 6 }], rest: { lines: 4, count: 0, total: 70 } });
 });

@@ -38,7 +38,8 @@ export class RunProfiles {
   readonly #all: RunProfile;
   readonly #ranks = new Map<number, Tables>();
 
-  constructor(gpu: GpuSummary, hosts: readonly RankOps[]) {
+  /** `firstStep`: trace time of the first step's begin, where there is one. */
+  constructor(gpu: GpuSummary, hosts: readonly RankOps[], firstStep?: number) {
     const byRank = new Map<number, { gpu: GpuRank | undefined; host: RankOps | undefined }>();
     for (const [rank, host] of hostsByRank(hosts)) byRank.set(rank, { gpu: undefined, host });
     // The last life counts where a rank was started again: lives are in order of time.
@@ -70,6 +71,7 @@ export class RunProfiles {
       rank: null,
       ranks: [...this.#ranks.keys()].sort((a, b) => a - b),
       restarted: [...lives].flatMap(([rank, { size }]) => (size > 1 ? [rank] : [])).sort((a, b) => a - b),
+      firstStep: firstStep ?? null,
       analysed: true,
       ...cutTables(sums.tables, limits.profileLinesMax),
       devices: leastUsed,
@@ -128,10 +130,7 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
     groups: (gpu?.overlap ?? []).slice(1).map(({ group, kernels, total, overlapped, exposed, bytes, busBandwidth }) => {
       return { group: displayName(group), ranks: 1, kernels, total, overlapped, exposed, bytes, busBandwidth: busBandwidth ?? null };
     }),
-    idle: {
-      lines: (gpu?.idle.places ?? []).map((line) => ({ ...line, phase: displayName(line.phase), op: displayName(line.op) })),
-      rest: { ...nothing, lines: gpu?.idle.placesLeftOut ?? 0 },
-    },
+    idle: gpu === undefined ? empty : idleOf(gpu),
     allocators: {
       lines: [...(host?.allocators.values() ?? [])].map(({ name, device, allocations, bytes, largest, largestAt }) => {
         return { name: displayName(name), device, allocations, bytes, largest, place: { rank, from: largestAt, until: largestAt + 1 } };
@@ -139,6 +138,15 @@ function tablesOf(rank: number, gpu: GpuRank | undefined, host: RankOps | undefi
       rest: nothing,
     },
   };
+}
+
+/** Places that are left out have no gaps of their own, but their time is known: idle time by cause is all of it. */
+function idleOf({ idle: { places, placesLeftOut, byCause } }: GpuRank): ProfileTable<ProfileIdle> {
+  const lines = places.map((line) => ({ ...line, phase: displayName(line.phase), op: displayName(line.op) }));
+  if (placesLeftOut === 0) return { lines, rest: nothing };
+  const all = Object.values(byCause).reduce((sum, time) => sum + time, 0);
+  const total = places.reduce((left, { time }) => left - time, all);
+  return { lines, rest: { lines: placesLeftOut, count: 0, total: Math.max(0, total) } };
 }
 
 /** Names of its kernels that a sequence has. */
@@ -396,7 +404,7 @@ function cutTables(tables: Tables, linesMax: number): Tables {
     idle: cut(
       tables.idle,
       ({ time }) => time,
-      ({ gaps }) => gaps,
+      () => 0,
     ),
     allocators: cut(
       tables.allocators,

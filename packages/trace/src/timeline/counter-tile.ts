@@ -3,7 +3,7 @@
 import { type CounterTile, type TileKey, tileGrains, tileWidth } from '@ranktrace/protocol';
 import type { TimelineClock } from './timeline-clock.ts';
 
-/** Values of one cell: `time` of the first, own clock, ns. */
+/** Values of one cell: `time` of the first, own clock, ns. A value is NaN where the counter has no number; `low` and `high` where none has. */
 export interface CounterItem {
   readonly time: number;
   readonly last: number;
@@ -58,7 +58,10 @@ export function counterTile(
   for (let cell = 0; cell < tileGrains; cell++) if ((items.count[cell] as number) > 0) cells.push(cell);
   const timeBefore = before === undefined ? 0 : Math.min(items.clock.toTrace(before.time), from);
   const column = (values: Float64Array, first: number | undefined): Float64Array => {
-    const rest = cells.map((cell) => values[cell] as number);
+    // Without a number, least and greatest are still what they began with.
+    const rest = cells.map((cell) =>
+      Math.abs(values[cell] as number) === Number.POSITIVE_INFINITY ? Number.NaN : (values[cell] as number),
+    );
     return Float64Array.from(first === undefined ? rest : [first, ...rest]);
   };
   return {

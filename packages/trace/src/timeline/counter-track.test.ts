@@ -123,4 +123,36 @@ describe('a counter', () => {
     while (step.done !== true) step = area.next();
     expect(step.value.counters).toEqual([{ track: 0, low: 0, high: 20, mean: (20 * 10 + 10 * 20) / 30 }]);
   });
+
+  it('has a gap where its value is no number, which no range and no mean counts', () => {
+    const values = [
+      [0, 10],
+      [10, Number.NaN],
+      [30, 20],
+      [40, Number.POSITIVE_INFINITY],
+      [60, 4],
+    ] as const;
+    const timeline = build(values);
+    expect(rowsOf(tileOf(timeline, 0, 0))).toEqual([
+      [0, 10, 10, 10, 1],
+      [10, Number.NaN, Number.NaN, Number.NaN, 1],
+      [30, 20, 20, 20, 1],
+      [40, Number.NaN, Number.NaN, Number.NaN, 1],
+      [60, 4, 4, 4, 1],
+    ]);
+    // In cells of 64 ns, as of blocks that are finished.
+    expect(rowsOf(tileOf(timeline, 6, 0))).toEqual([[0, 4, 4, 20, 5]]);
+    const many = build(Array.from({ length: 200 }, (_, at) => [4 * at, at % 16 < 15 ? Number.NaN : at] as const));
+    const extremes = rowsOf(tileOf(many, 8, 0)).flatMap(([, , low, high]) => [low, high]);
+    expect(extremes.filter((value) => !Number.isNaN(value)).map((value) => Number(value) % 16)).toEqual([15, 15, 15, 15, 15, 15]);
+    expect(timeline.track(0)?.shown()).toMatchObject({ low: 4, high: 20 });
+    const counters = (from: number, until: number): unknown => {
+      const area = timeline.area(from, until, []);
+      let step = area.next();
+      while (step.done !== true) step = area.next();
+      return step.value.counters;
+    };
+    expect(counters(0, 60)).toEqual([{ track: 0, low: 4, high: 20, mean: (10 * 10 + 10 * 20) / 20 }]);
+    expect(counters(12, 28)).toEqual([]);
+  });
 });

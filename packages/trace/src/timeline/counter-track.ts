@@ -3,6 +3,8 @@
 //   values   ·  · ·    ·  ··
 //   level k  [ last low high count ]  per cell of the grain; the last cell is held back until a value of the next one comes
 //
+// A value that is no number, as of a loss that diverged, is NaN: from there to the next value the line has a gap. Least and greatest leave it out.
+//
 // As with spans, a finished block's values enter the level that fits their density, and all levels above it.
 
 import { type CounterTile, type TileKey, tileWidth } from '@ranktrace/protocol';
@@ -42,8 +44,8 @@ class CounterLevel {
     const held = this.#held;
     if (held !== undefined && cell === this.#cell) {
       held.last = item.last;
-      held.low = Math.min(held.low, item.low);
-      held.high = Math.max(held.high, item.high);
+      held.low = leastOf(held.low, item.low);
+      held.high = greatestOf(held.high, item.high);
       held.count += item.count;
       return undefined;
     }
@@ -95,13 +97,13 @@ export class CounterTrack extends TrackTimeline {
   override add(event: TraceEvent): void {
     const { log } = this;
     const row = log.next();
-    const value = Number.isFinite(event.value) ? event.value : 0;
+    const value = Number.isFinite(event.value) ? event.value : Number.NaN;
     log.columns.time[row] = event.start;
     log.columns.value[row] = value;
     log.columns.detail[row] = hasArguments(event) ? this.#report(event) : 0;
     log.cover(event.start, event.start);
-    this.#low = Math.min(this.#low, value);
-    this.#high = Math.max(this.#high, value);
+    this.#low = leastOf(this.#low, value);
+    this.#high = greatestOf(this.#high, value);
     if (++log.rows >= this.parts.blockRows) this.#finishBlock();
   }
 
@@ -121,14 +123,19 @@ export class CounterTrack extends TrackTimeline {
     );
   }
 
-  /** Least, greatest and time-weighted mean value between two trace times; undefined if nothing is known there. */
+  /** Least, greatest and time-weighted mean value between two trace times, of the numbers alone; undefined if none is known there. */
   summary(from: number, until: number): { readonly low: number; readonly high: number; readonly mean: number } | undefined {
     const { clock } = this.process;
     const [start, end] = [clock.toOwn(from), Math.min(clock.toOwn(until), Math.max(this.process.until, clock.toOwn(from)))];
     const before = this.#valueBefore(start, (own) => own < start);
-    let [low, high] = [before?.low ?? Number.POSITIVE_INFINITY, before?.high ?? Number.NEGATIVE_INFINITY];
-    let [held, since, area, covered] = [before?.last, start, 0, 0];
+    let [low, high] = [leastOf(Number.POSITIVE_INFINITY, before?.low), greatestOf(Number.NEGATIVE_INFINITY, before?.high)];
+    let [held, since, area, covered] = [before?.last ?? Number.NaN, start, 0, 0];
     const { log } = this;
+    const hold = (until: number): void => {
+      if (Number.isNaN(held) || !(until > since)) return;
+      area += held * (until - since);
+      covered += until - since;
+    };
     for (let block = 0; block < log.blocks; block++) {
       if (log.from(block) > end || log.until(block) < start) continue;
       const { time, value } = log.read(block);
@@ -136,20 +143,15 @@ export class CounterTrack extends TrackTimeline {
         const at = time[row] as number;
         if (at < start || at > end) continue;
         const one = value[row] as number;
-        low = Math.min(low, one);
-        high = Math.max(high, one);
-        if (held !== undefined && at > since) {
-          area += held * (at - since);
-          covered += at - since;
-        }
+        low = leastOf(low, one);
+        high = greatestOf(high, one);
+        hold(at);
         held = one;
         since = Math.max(since, at);
       }
     }
-    if (held === undefined) return undefined;
-    area += held * (end - since);
-    covered += end - since;
-    return { low, high, mean: covered > 0 ? area / covered : held };
+    hold(end);
+    return low > high ? undefined : { low, high, mean: covered > 0 ? area / covered : Number.isNaN(held) ? high : held };
   }
 
   override clear(): void {
@@ -233,3 +235,7 @@ export class CounterTrack extends TrackTimeline {
     return this.parts.details.end();
   }
 }
+
+/** The lesser of two values, NaN only where both are. */
+const leastOf = (a: number, b = Number.NaN): number => (a <= b || Number.isNaN(b) ? a : b);
+const greatestOf = (a: number, b = Number.NaN): number => (a >= b || Number.isNaN(b) ? a : b);

@@ -117,7 +117,6 @@ class Groups {
     let node = this.#nodes.get(key);
     if (node === undefined) {
       node = new Node(-2 - this.#nodes.size, label);
-      node.count = 1;
       this.#nodes.set(key, node);
       parent.children.set(node.name, node);
     }

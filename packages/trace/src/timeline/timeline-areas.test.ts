@@ -277,6 +277,27 @@ describe('find', () => {
       { seed: 34, numRuns: 60 },
     );
   });
+
+  it('goes on past each event to all others, those that start with it too, on any rank (seed 35)', () => {
+    fc.assert(
+      fc.property(events, fc.constantFrom('a', 'b'), (given, name) => {
+        const { timeline, placed } = build(given);
+        const index = timeline.search(name).names[0]?.name ?? 0;
+        const named = placed.filter((one) => one.name === name).sort((a, b) => a.start - b.start || a.track - b.track || a.event - b.event);
+        for (const direction of ['next', 'previous'] as const) {
+          const found: string[] = [];
+          let place = run(timeline.find([index], [], direction === 'next' ? -1 : 1e9, direction));
+          for (; place !== undefined && found.length <= named.length; ) {
+            found.push(`${place.track}.${place.event}`);
+            place = run(timeline.find([index], [], place.start, direction, undefined, place));
+          }
+          const expected = named.map(({ track, event }) => `${track}.${event}`);
+          expect(found).toEqual(direction === 'next' ? expected : expected.reverse());
+        }
+      }),
+      { seed: 35, numRuns: 30 },
+    );
+  });
 });
 
 describe('search', () => {

@@ -166,15 +166,19 @@ export class Timeline {
     return searchNames(this.#parts.names, text);
   }
 
-  /** The next event of one of these names that starts after `time`, or the last one before it. No `names`: any; no `tracks`: all. */
+  /**
+   * The next event of one of these names that starts after `time`, or the last one before it. No `names`: any; no `tracks`: all. `past`: the event at
+   * `time` to go on from, so that those that start with it are found, too.
+   */
   find(
     names: readonly number[],
     tracks: readonly number[],
     time: number,
     direction: 'next' | 'previous',
     depth?: number,
+    past?: Pick<EventPlace, 'track' | 'event'>,
   ): Generator<ViewProgress, EventPlace | undefined> {
-    return findEvents(this.#parts, this.#chosen(tracks), names, time, direction, depth);
+    return findEvents(this.#parts, this.#chosen(tracks), { names, time, direction, depth, past });
   }
 
   /** The tracks in order of rank, so that ranks can be counted in passing. */

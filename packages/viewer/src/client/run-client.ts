@@ -136,15 +136,20 @@ export class RunClient {
     return this.#connection.request({ type: 'search', run: this.run, text }, abort === undefined ? {} : { signal: abort });
   }
 
-  /** Without `names`: any name; of `depth` where there is any. */
+  /** Without `names`: any name; of `depth` where there is any; `past`: the event at `time` to go on from (`viewRequestSchema`). */
   find(
     names: readonly number[],
     tracks: readonly number[],
     time: number,
     direction: 'next' | 'previous',
     depth?: number,
+    past?: Pick<EventPlace, 'track' | 'event'>,
   ): Promise<EventPlace | null> {
-    const of = { names: [...names], tracks: [...tracks], time, direction, ...(depth === undefined ? {} : { depth }) };
+    const more = {
+      ...(depth === undefined ? {} : { depth }),
+      ...(past === undefined ? {} : { past: { track: past.track, event: past.event } }),
+    };
+    const of = { names: [...names], tracks: [...tracks], time, direction, ...more };
     return this.#connection.request({ type: 'find', run: this.run, ...of });
   }
 

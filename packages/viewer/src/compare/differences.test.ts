@@ -1,6 +1,6 @@
 import type { OverviewRank } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { alignSteps, commonSteps, differenceOf, pairPhases, verdictOf } from './differences.ts';
+import { alignSteps, commonSteps, differenceOf, pairPhases, verdictOf, verdictSentence } from './differences.ts';
 
 const rank = (number: number, mean: number, phases: readonly number[], steps = 10): OverviewRank => {
   const of = { process: number, p50: mean, p95: mean, longest: mean, cells: [], peaks: [] };
@@ -25,6 +25,12 @@ describe('a difference', () => {
     ];
     expect(verdicts.map(verdictOf)).toEqual(['slower', 'faster', 'same', 'slower', 'same', undefined]);
   });
+});
+
+it('says the verdict in a sentence, and that there is none', () => {
+  expect(verdictSentence({ verdict: 'slower', verdictText: 'slower: +3.4 %' })).toBe('B is slower: +3.4 %');
+  const none = 'no verdict: it needs 3 steps that all ranks recorded, and B has 0';
+  expect(verdictSentence({ verdict: null, verdictText: none })).toBe('No verdict: it needs 3 steps that all ranks recorded, and B has 0');
 });
 
 describe('alignSteps', () => {

@@ -6,7 +6,7 @@
 // These are the page's own charts; names and the verdict are compared by the service (`RunDifference`).
 // Invariant: a value that one run lacks is undefined, never 0: nothing is compared with a value that was not measured.
 
-import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
+import { type Overview, type OverviewRank, otherPhase, type RunDifference } from '@ranktrace/protocol';
 import { binOfStep } from '../overview/step-bins.ts';
 
 /** B against A; `part` 0.1 is 10 % more. Undefined where either is missing; `part` also where A is 0. */
@@ -28,6 +28,10 @@ export const verdictOf = ({ part, more }: Difference): 'slower' | 'faster' | 'sa
   if (part !== undefined && Math.abs(part) < 0.01) return 'same';
   return more > 0 ? 'slower' : more < 0 ? 'faster' : 'same';
 };
+
+/** The service's verdict as a sentence: `B is slower: +3.4 % …`, `No verdict: it needs 3 steps …`. */
+export const verdictSentence = ({ verdict, verdictText }: Pick<RunDifference, 'verdict' | 'verdictText'>): string =>
+  verdict === null ? `${verdictText.charAt(0).toUpperCase()}${verdictText.slice(1)}` : `B is ${verdictText}`;
 
 export interface AlignedSteps {
   /** Steps of A, or in A's numbers. */

@@ -295,7 +295,12 @@ export const MemoryTable = ({ profile }: Pick<TableProps, 'profile'>): JSX.Eleme
       { key: 'device', title: 'Device', sort: ({ device }) => device, show: ({ device }) => device },
       bytesColumn({ key: 'peak', title: 'Peak', hint: 'The most that was allocated at a time', of: ({ peak }) => peak }),
       bytesColumn({ key: 'reserved', title: 'Reserved', hint: 'The most that the allocator held', of: ({ reserved }) => reserved }),
-      timeColumn({ key: 'at', title: 'Peak at', hint: 'Since the start of the trace', of: ({ peakAt }) => peakAt }),
+      timeColumn({
+        key: 'at',
+        title: 'Peak at',
+        hint: 'Since the first step, as on the timeline',
+        of: ({ peakAt }) => peakAt - (profile.firstStep ?? 0),
+      }),
       countColumn({ key: 'allocations', title: 'Allocations', of: ({ allocations }) => allocations }),
     ])}
     rows={profile.memory}

@@ -89,7 +89,11 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
 function Downloads({ run, area, model }: { readonly run: string; readonly area: Area; readonly model: RunModel | undefined }): JSX.Element {
   const ranks = useMemo(() => ranksOf(area.tracks, model), [area, model?.tracks, model?.processes]);
   const isAll = area.tracks.length === 0 || ranks.length > ranksInAddressMax;
-  const about = new URLSearchParams({ run, from: String(Math.floor(area.from)), until: String(Math.ceil(area.until) + 1) });
+  const about = new URLSearchParams({
+    run,
+    from: String(Math.floor(area.from)),
+    until: String(Math.max(Math.ceil(area.until), Math.floor(area.from) + 1)),
+  });
   if (!isAll) about.set('ranks', ranks.join());
   const link = (format: string, title: string): JSX.Element => (
     <DownloadLink href={`/v1/trace?${about}&format=${format}`} what={`.${format}`} title={title}>

@@ -32,8 +32,9 @@ export function fillColumns(
     const at = Math.floor(x);
     if (at >= clipLeft) {
       const [least, most] = [low[item] as number, high[item] as number];
-      columns.low[at] = Number.isNaN(columns.low[at] as number) ? least : Math.min(columns.low[at] as number, least);
-      columns.high[at] = Number.isNaN(columns.high[at] as number) ? most : Math.max(columns.high[at] as number, most);
+      // Written such that NaN, of values that are no numbers, gives way to a number.
+      if (!((columns.low[at] as number) <= least || Number.isNaN(least))) columns.low[at] = least;
+      if (!((columns.high[at] as number) >= most || Number.isNaN(most))) columns.high[at] = most;
       columns.last[at] = value;
     }
     const [x0, x1] = [Math.max(clipLeft, at + 1), Math.min(clipRight, Math.ceil(next))];

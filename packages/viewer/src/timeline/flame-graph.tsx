@@ -10,7 +10,7 @@ import { isBrowsers } from '../controls/browser-keys.ts';
 import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
 import { useTheme } from '../controls/theme.ts';
 import { useWidth } from '../controls/use-width.ts';
-import { type FlameFrame, type FlameTree, flameFrames, flameMatches, flameTree, nextFrame } from './flame-layout.ts';
+import { type FlameFrame, type FlameTree, flameFrames, flameMatches, flameTree, nextFrame, nodeText } from './flame-layout.ts';
 import { colourOf, palettes } from './palette.ts';
 import './flame-graph.css';
 
@@ -177,8 +177,12 @@ function Tooltip({ tree, node, x, y }: { tree: FlameTree; node: number; x: numbe
         <dd>{formatDuration(total)}</dd>
         <dt>self</dt>
         <dd>{formatDuration(self)}</dd>
-        <dt>count</dt>
-        <dd>{formatCount(count)}</dd>
+        {count > 0 && (
+          <>
+            <dt>count</dt>
+            <dd>{formatCount(count)}</dd>
+          </>
+        )}
         <dt>of all</dt>
         <dd>{formatPercent(tree.width[node] ?? 0)}</dd>
         {parent !== undefined && tree.parent[node] !== 0 && (
@@ -190,13 +194,6 @@ function Tooltip({ tree, node, x, y }: { tree: FlameTree; node: number; x: numbe
       </dl>
     </div>
   );
-}
-
-function nodeText(tree: FlameTree, at: number): string {
-  const node = tree.nodes[at];
-  if (node === undefined) return '';
-  const name = at === 0 ? 'all' : node.name;
-  return `${name}: ${formatDuration(node.total)}, ${formatPercent(tree.width[at] ?? 0)}, self ${formatDuration(node.self)}, ${formatCount(node.count)} times`;
 }
 
 const pixelCss = (pixel: number): string => `rgb(${pixel & 0xff} ${(pixel >>> 8) & 0xff} ${(pixel >>> 16) & 0xff})`;

@@ -1,7 +1,7 @@
 import type { FlameNode } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ancestorsOf, flameFrames, flameMatches, flameTree, nextFrame } from './flame-layout.ts';
+import { ancestorsOf, flameFrames, flameMatches, flameTree, nextFrame, nodeText } from './flame-layout.ts';
 
 const node = (name: string, total: number, children: readonly FlameNode[] = []): FlameNode => {
   const inside = children.reduce((sum, child) => sum + child.total, 0);
@@ -17,6 +17,15 @@ const drawn = (zoom = 0, least = 0) => {
     ({ node, depth, left, width }) => `${'  '.repeat(depth)}${tree.nodes[node]?.name} ${left.toFixed(2)}+${width.toFixed(2)}`,
   );
 };
+
+it('says how often a span ran, and nothing of it for the root and the nodes of a split', () => {
+  const split = flameTree({ ...node('', 100, [{ ...node('rank 0', 100, [node('mm', 100)]), count: 0 }]), count: 0 });
+  expect([0, 1, 2].map((at) => nodeText(split, at).replaceAll(/\s/g, ' '))).toEqual([
+    'all: 100 ns, 100 %, self 0 ns',
+    'rank 0: 100 ns, 100 %, self 0 ns',
+    'mm: 100 ns, 100 %, self 100 ns, 1 time',
+  ]);
+});
 
 describe('flameFrames', () => {
   it('puts children side by side below their parent, the largest first', () => {

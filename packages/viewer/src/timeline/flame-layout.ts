@@ -10,6 +10,7 @@
 // Invariant: at most `framesMax` nodes are drawn, the widest; depth is not bounded by the stack of calls.
 
 import type { FlameNode } from '@ranktrace/protocol';
+import { formatDuration, formatMany, formatPercent } from '../controls/format.ts';
 
 /** The tree in an array, parents before children. A node's place in it is its number. */
 export interface FlameTree {
@@ -132,4 +133,13 @@ export function nextFrame(
   if (direction === 'down') return frames.find((frame) => tree.parent[frame.node] === node)?.node ?? node;
   const row = frames.filter(({ depth }) => depth === at.depth).sort((a, b) => a.left - b.left);
   return row[row.indexOf(at) + (direction === 'left' ? -1 : 1)]?.node ?? node;
+}
+
+/** A node aloud: `forward: 1.2 ms, 40 %, self 300 µs, 12 times`; the root and the nodes of a split have no times. */
+export function nodeText(tree: FlameTree, at: number): string {
+  const node = tree.nodes[at];
+  if (node === undefined) return '';
+  const times = node.count > 0 ? `, ${formatMany(node.count, 'time')}` : '';
+  const share = formatPercent(tree.width[at] ?? 0);
+  return `${at === 0 ? 'all' : node.name}: ${formatDuration(node.total)}, ${share}, self ${formatDuration(node.self)}${times}`;
 }

@@ -136,6 +136,11 @@ test('columns of a counter hold the value until the next, and what was merged as
   expect([...columns.last]).toEqual([1, 1, 2, 2, 2, 3, 3, Number.NaN]);
   expect([...columns.low].slice(0, 5)).toEqual([1, 1, 0, 2, 2]);
   expect([...columns.high].slice(0, 5)).toEqual([1, 1, 9, 2, 2]);
+  // No number from 3 on, a number again within the column of 5: its range is that of the number.
+  for (const values of Object.values(columns)) values.fill(Number.NaN);
+  const gap = Float64Array.of(1, Number.NaN, 4);
+  fillColumns({ ...tile, time: Float64Array.of(0, 3, 5.5), last: gap, low: gap, high: gap }, 0, 1, 0, 7, columns);
+  for (const values of Object.values(columns)) expect([...values]).toEqual([1, 1, 1, Number.NaN, Number.NaN, 4, 4, Number.NaN]);
 });
 
 test('the level has a grain of at most a pixel, and at least half of one', () => {

@@ -266,7 +266,7 @@ export class FramePainter {
   #band(frame: Frame, row: Row, y0: number, y1: number): void {
     const band = frame.bandOf(row);
     if (band === undefined || band.most <= 0) return;
-    const { window, width, ratio, palette, until } = frame;
+    const { window, width, ratio, palette } = frame;
     const { pixels } = this;
     const scale = (width * ratio) / lengthOf(window);
     const [bottom, top] = [y1 - Math.round(3 * ratio), y0 + Math.round(4 * ratio)];
@@ -275,7 +275,7 @@ export class FramePainter {
       const high = band.high[bin] as number;
       if (Number.isNaN(high)) continue;
       const x0 = Math.floor(((band.times[bin] as number) - window.from) * scale);
-      const x1 = Math.max(x0 + 1, Math.floor(((band.times[bin + 1] ?? until) - window.from) * scale));
+      const x1 = Math.max(x0 + 1, Math.floor(((band.ends[bin] as number) - window.from) * scale));
       if (x1 < 0 || x0 >= pixels.width) continue;
       const [yHigh, yLow, y] = [yOf(high), yOf(band.low[bin] as number), yOf(band.median[bin] as number)];
       pixels.rect(x0, yHigh, x1, Math.max(yLow, yHigh + 1), palette.bandRange);

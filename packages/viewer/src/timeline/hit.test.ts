@@ -46,6 +46,15 @@ test('the next and the previous of a depth', () => {
   expect(itemBeside(lane, 1, 40, 6, 'previous')?.event).toBe(5);
 });
 
+test('of those that begin at one time, each is next to another', () => {
+  const instants = parts([3, 1, 2].map((event) => ({ start: 50, length: 0, kind: 'instant' as const, event })));
+  expect(itemBeside(instants, 0, 50, 1, 'next')?.event).toBe(2);
+  expect(itemBeside(instants, 0, 50, 2, 'next')?.event).toBe(3);
+  expect(itemBeside(instants, 0, 50, 3, 'next')).toBeUndefined();
+  expect(itemBeside(instants, 0, 50, 3, 'previous')?.event).toBe(2);
+  expect(itemBeside(instants, 0, 50, 1, 'previous')).toBeUndefined();
+});
+
 test('the one that covers most of a span', () => {
   expect(itemOver(lane, 1, 0, 100)?.event).toBe(6);
   expect(itemOver(lane, 0, 10, 30)?.event).toBe(1);

@@ -47,7 +47,7 @@ export function itemAt(parts: readonly Part[], depth: number, time: number, reac
   return best;
 }
 
-/** The next item of the same depth that begins after (before) `start`; `event` itself is never it. */
+/** The next item of the same depth that begins after (before) `start`, or with it and has a greater (smaller) number than `event`. */
 export function itemBeside(
   parts: readonly Part[],
   depth: number,
@@ -62,14 +62,18 @@ export function itemBeside(
     const [first, last] = lineOf(tile, depth, entry);
     for (let item = first; item < last; item++) {
       const begin = tile.start[item] as number;
-      if (tile.event[item] === event) continue;
+      const number = tile.event[item] as number;
+      if (number === event) continue;
       if (direction === 'next') {
-        if (begin <= start || (best !== undefined && begin >= best.start)) continue;
-        best = itemOf(tile, item);
-        break;
+        if (best !== undefined && begin > best.start) break;
+        const isAfter = begin > start || (begin === start && number > event);
+        if (isAfter && (best === undefined || begin < best.start || number < best.event)) best = itemOf(tile, item);
+      } else {
+        if (begin > start) break;
+        const isBefore = begin < start || number < event;
+        if (isBefore && (best === undefined || begin > best.start || (begin === best.start && number > best.event)))
+          best = itemOf(tile, item);
       }
-      if (begin >= start) break;
-      if (best === undefined || begin > best.start) best = itemOf(tile, item);
     }
   }
   return best;

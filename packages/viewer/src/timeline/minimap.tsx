@@ -6,6 +6,7 @@ import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useTheme } from '../controls/theme.ts';
+import { binRange } from '../overview/step-bins.ts';
 import { drawClockMarks, markReachPx } from './clock-mark-painter.ts';
 import { marksAt } from './clock-marks.ts';
 import { cssOf as css, palettes } from './palette.ts';
@@ -113,8 +114,7 @@ function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typ
   context.fillRect(0, 0, width, height);
   const whole = wholeWindow(session.extent.peek());
   const overview = session.overview.now.peek();
-  if (overview !== undefined)
-    drawSteps(context, overview, whole, width, height, session.extent.peek().until, css(palette.bandRange), css(palette.bandMedian));
+  if (overview !== undefined) drawSteps(context, overview, whole, width, height, css(palette.bandRange), css(palette.bandMedian));
   drawClockMarks(context, session.clockMarks.peek(), whole, width, height, css(palette.clockStep));
   const window = session.window.peek();
   const left = Math.max(0, xAt(whole, width, window.from));
@@ -138,23 +138,25 @@ function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typ
 // From nothing to the slowest step, so that a step twice as long is twice as high; the rare giant is cut off rather than flattening all others.
 function drawSteps(
   context: CanvasRenderingContext2D,
-  { times, slowest, median, fastest }: Overview,
+  overview: Overview,
   whole: TimeWindow,
   width: number,
   height: number,
-  until: number,
   range: string,
   line: string,
 ): void {
+  const { times, slowest, median, fastest } = overview;
   const sorted = slowest.filter((value): value is number => value !== null).sort((a, b) => a - b);
   const most = Math.min(sorted.at(-1) ?? 0, (sorted[sorted.length >> 1] ?? 0) * 4) * 1.08;
   if (most <= 0) return;
   const yOf = (value: number): number => Math.max(2, height - 3 - (value / most) * (height - 6));
   for (let bin = 0; bin < times.length; bin++) {
     const [slow, middle, fast] = [slowest[bin], median[bin], fastest[bin]];
-    if (slow === null || slow === undefined) continue;
-    const left = xAt(whole, width, times[bin] as number);
-    const wide = Math.max(1, xAt(whole, width, times[bin + 1] ?? until) - left);
+    const place = binRange(overview, bin);
+    if (slow === null || slow === undefined || place === undefined) continue;
+    const { from, until } = place;
+    const left = xAt(whole, width, from);
+    const wide = Math.max(1, xAt(whole, width, until) - left);
     context.fillStyle = range;
     context.fillRect(left, yOf(slow), wide, Math.max(1, yOf(fast ?? 0) - yOf(slow)));
     context.fillStyle = line;

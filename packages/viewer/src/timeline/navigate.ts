@@ -82,7 +82,7 @@ export async function selectBeside(session: TimelineSession, direction: 'next' |
   if (found === undefined) {
     if (direction === 'up' || direction === 'down') session.say(direction === 'up' ? 'Nothing above' : 'Nothing below');
     else if (place === undefined) session.say('Nothing to select near here');
-    else await find(session, [], [place.track], place.start, direction, place.depth);
+    else await find(session, [], [place.track], place.start, direction, { depth: place.depth, past: place });
     return;
   }
   session.select(found);
@@ -99,7 +99,7 @@ export async function selectSameName(session: TimelineSession, direction: 'next'
     return;
   }
   const name = session.model?.names.indexOf(details.name) ?? -1;
-  if (name >= 0) await find(session, [name], [place.track], place.start, direction);
+  if (name >= 0) await find(session, [name], [place.track], place.start, direction, { past: place });
 }
 
 /** Goes to the next match of the typed text, at once or when its names are known; to a step where none matches. */
@@ -129,10 +129,11 @@ async function findMatch(session: TimelineSession, direction: 'next' | 'previous
   const place = session.place.peek();
   // Starts from the selection while it is in view, else from the window's edge.
   const isSeen = place !== undefined && place.start + place.length > window.from && place.start < window.until;
-  const from = isSeen ? place.start : direction === 'next' ? window.from : window.until;
+  // One that begins at the window's left edge is in view, too.
+  const from = isSeen ? place.start : direction === 'next' ? window.from - 1 : window.until;
   const edge = direction === 'next' ? Number.MIN_SAFE_INTEGER : Number.MAX_SAFE_INTEGER;
   // After the last match comes the first one.
-  if (await find(session, names, [], from, direction, undefined, true)) zoomToSelection(session);
+  if (await find(session, names, [], from, direction, { isQuiet: true, ...(isSeen && { past: place }) })) zoomToSelection(session);
   else if (await find(session, names, [], edge, direction)) {
     zoomToSelection(session);
     session.say(direction === 'next' ? 'From the beginning again' : 'From the end again');
@@ -248,12 +249,11 @@ async function find(
   tracks: readonly number[],
   time: number,
   direction: 'next' | 'previous',
-  depth?: number,
-  isQuiet = false,
+  { depth, past, isQuiet = false }: { readonly depth?: number; readonly past?: Place; readonly isQuiet?: boolean } = {},
 ): Promise<boolean> {
   const before = session.state.selected.peek();
   try {
-    const place = await session.client.find(names, tracks, time, direction, depth);
+    const place = await session.client.find(names, tracks, time, direction, depth, past);
     // Another event was chosen meanwhile.
     if (session.isDisposed || session.state.selected.peek() !== before) return false;
     if (place === null && isQuiet) return false;

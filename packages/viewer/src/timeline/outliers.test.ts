@@ -46,8 +46,10 @@ test('without steps the first two stand for all', () => {
 
 test('a band is the least, the median and the greatest of each bin', () => {
   const overview = {
-    times: [0, 10, 20],
-    slowest: [9, 9, null],
+    bins: [0, 5, 10],
+    times: [0, 45, 90],
+    toStep: 11,
+    slowest: [9, 9, 9],
     ranks: [rankOf(0, 1, [1, 5, null]), rankOf(1, 1, [2, null, null]), rankOf(2, 1, [4, 7, null]), rankOf(3, 1, [9, 9, 9])],
   };
   const band = bandOf(overview, [0, 1, 2]);
@@ -55,4 +57,6 @@ test('a band is the least, the median and the greatest of each bin', () => {
   expect([...band.median]).toEqual([2, 7, Number.NaN]);
   expect([...band.high]).toEqual([4, 7, Number.NaN]);
   expect(band.most).toBe(9);
+  // The last one ends with its steps, not with the run, which may go on without any.
+  expect(band.ends).toEqual([45, 90, 108]);
 });

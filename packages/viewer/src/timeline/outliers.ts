@@ -3,6 +3,7 @@
 
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import { type Blamed, rankPhases } from '../overview/slow-ranks.ts';
+import { binRange } from '../overview/step-bins.ts';
 
 /** `slow`: it keeps the others waiting, or is clearly slower than they are in a phase of its own. */
 export type Representative = 'slow' | 'slowest' | 'median' | 'fastest';
@@ -49,8 +50,9 @@ export function representativesOf(
 
 /** Step times of some ranks over time, ns; NaN where no rank has a step. */
 export interface Band {
-  /** Begin of each bin; it ends where the next begins. */
+  /** Begin and end of each bin. */
   readonly times: readonly number[];
+  readonly ends: readonly number[];
   readonly low: Float64Array;
   readonly median: Float64Array;
   readonly high: Float64Array;
@@ -59,7 +61,7 @@ export interface Band {
 }
 
 /** The band of those ranks. */
-export function bandOf(overview: Pick<Overview, 'times' | 'ranks' | 'slowest'>, ranks: readonly number[]): Band {
+export function bandOf(overview: Pick<Overview, 'bins' | 'times' | 'toStep' | 'ranks' | 'slowest'>, ranks: readonly number[]): Band {
   const wanted = new Set(ranks);
   const cells = overview.ranks.filter(({ rank }) => wanted.has(rank)).map((each) => each.cells);
   const bins = overview.times.length;
@@ -82,5 +84,6 @@ export function bandOf(overview: Pick<Overview, 'times' | 'ranks' | 'slowest'>, 
   let most = 0;
   for (const value of overview.slowest) if (value !== null && value > most) most = value;
   for (const value of high) if (value > most) most = value;
-  return { times: overview.times, low, median, high, most };
+  const ends = overview.times.map((time, bin) => binRange(overview, bin)?.until ?? time);
+  return { times: overview.times, ends, low, median, high, most };
 }

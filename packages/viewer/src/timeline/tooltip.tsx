@@ -97,7 +97,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
     let bin = -1;
     while (bin + 1 < band.times.length && (band.times[bin + 1] as number) <= time) bin++;
     const high = band.high[bin];
-    if (high === undefined || Number.isNaN(high)) return undefined;
+    if (high === undefined || Number.isNaN(high) || time >= (band.ends[bin] as number)) return undefined;
     return (
       <>
         <strong>{bandTitle(row)}</strong>
