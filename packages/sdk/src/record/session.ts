@@ -8,7 +8,8 @@
 //
 // A thread may start before or after the profile and before or after the shipper is up, and either event loop may be blocked: so a
 // session travels by environment data (to threads started later) and by `open` (to earlier ones, from the main thread and from the
-// shipper). Where several threads have a profile, all of them are heard, and a thread records in the nearest one above it. The shipper listens for `attach`; until it is up, the main thread does and forwards it. All of it is idempotent.
+// shipper). Where several threads have a profile, all of them are heard, and a thread records in the nearest one above it. The shipper listens for
+// `attach`; until it is up, the main thread does and forwards it. All of it is idempotent.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { ResolvedOptions } from '../model/options.ts';
