@@ -18,6 +18,10 @@ export interface Arrival {
   readonly waited: string | undefined;
 }
 
+/** What the rows are of: a send has one other side, as a call. */
+export const arrivalsTitle = ({ kind, fields }: Pick<EventDetails, 'kind' | 'fields'>): string =>
+  kind === 'collective' && !fields.some(([key]) => key === 'peer') ? 'On every rank' : 'The other side';
+
 /** `rank`: that of the event itself; -1 if unknown. */
 export function arrivalsOf(details: EventDetails, rank: number): readonly Arrival[] {
   const all = [{ ...details, rank }, ...details.partners].sort((a, b) => a.rank - b.rank || a.start - b.start);

@@ -5,7 +5,7 @@ import type { JSX } from 'preact';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
 import { processNames } from '../overview/rank-lives.ts';
-import { arrivalsOf } from './arrivals.ts';
+import { arrivalsOf, arrivalsTitle } from './arrivals.ts';
 import { shownFields } from './detail-fields.ts';
 import { type EventFacts, eventLink, eventText } from './event-text.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
@@ -175,7 +175,7 @@ function Partners({ session, details }: { session: TimelineSession; details: Eve
   const isCollective = details.kind === 'collective';
   return (
     <div class="details-part">
-      <h3>{isCollective ? 'On every rank' : 'The other side'}</h3>
+      <h3>{arrivalsTitle(details)}</h3>
       <table class="partners">
         <thead>
           <tr>

@@ -33,6 +33,12 @@ test('nobody is last in a collective of which ranks are missing, and the missing
   expect(text).toContain('rank 5        Start 0.005 000 000 s, + 1 ms, last of those found, Length 2 ms\nNot found on  rank 0–2');
 });
 
+test('a send has the other side alone, and not every rank', () => {
+  const partners = [{ ...details, rank: 3, start: 4e6 }];
+  const text = eventText({ ...details, name: 'send', fields: [['peer', '3']], partners }, [], { zero: 0, rank: 5 });
+  expect(text).toContain('The other side\nrank 3  Start 0.004 000 000 s, first');
+});
+
 test('a kernel has the call that launched it, and a call what it launched', () => {
   const place = { track: 1, event: 2, start: 4.9e6, length: 4e3, depth: 0, name: 'cudaLaunchKernel' };
   const text = eventText(

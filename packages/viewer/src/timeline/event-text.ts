@@ -19,7 +19,7 @@ import { type EventDetails, printable } from '@ranktrace/protocol';
 import { linkText } from '../client/track-keys.ts';
 import type { EventLink } from '../client/view-state.ts';
 import { formatCount, formatDuration, formatRanks, formatTime } from '../controls/format.ts';
-import { arrivalsOf } from './arrivals.ts';
+import { arrivalsOf, arrivalsTitle } from './arrivals.ts';
 
 /** Facts of an event in order, as its panel shows them. */
 export type EventFacts = readonly (readonly [name: string, value: string])[];
@@ -40,7 +40,7 @@ export function eventText(
   if (partnersMissing.length > 0) partners.push(['Not found on', `rank ${formatRanks(partnersMissing)}`]);
   const parts = [
     [details.name, ...lines(facts.filter(([name]) => name !== 'Name'))],
-    hasPartners ? [details.kind === 'collective' ? 'On every rank' : 'The other side', ...lines(partners)] : [],
+    hasPartners ? [arrivalsTitle(details), ...lines(partners)] : [],
     ...launchParts(details),
     stack.length === 0 ? [] : ['Stack', ...stack.map((line) => `  ${line}`)],
   ];
