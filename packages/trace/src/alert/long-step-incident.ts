@@ -4,7 +4,7 @@
 
 import { LongStepDetector, type LongStepState, type LongStepsRise, longStepsChangeMin } from '../detect/long-step-detector.ts';
 import { lengthText, percentText } from '../model/quantity-text.ts';
-import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
+import { type AlertHint, isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { alertSeverities, criticalShare } from './alert-severity.ts';
@@ -143,8 +143,6 @@ export class LongStepIncident {
     const rank = causeOf(since, (one) => one.rank);
     const phase = causeOf(since, (one) => one.phase);
     const ranks = rank === undefined ? [] : [rank];
-    const who = rank === undefined ? 'ranks take' : `${ranksText(ranks)} takes`;
-    const where = phase === undefined ? '' : `, mostly in ${nameText(phase)}`;
     this.#alert = {
       id: `${this.#run}/step_time/long/${onsetStep}`,
       run: this.#run,
@@ -161,7 +159,7 @@ export class LongStepIncident {
       unit: 'ns',
       ...numbersOf(found),
       ranks,
-      hint: { ranks, phase, stated: { kind: 'long_steps', text: `${who} longer in ${oftenText(every)}${where}` } },
+      hint: hintOf(ranks, phase, every),
     };
     this.#report('fired', this.#alert);
   }
@@ -171,12 +169,19 @@ export class LongStepIncident {
     const alert = this.#alert;
     if (alert?.onsetStep !== found.onsetStep) return;
     Object.assign(alert, numbersOf(found));
+    alert.hint = hintOf(alert.ranks, alert.hint?.phase, found.every);
     if (found.change >= criticalShare) alert.severity = 'critical';
     this.#report('updated', alert);
   }
 }
 
 const oftenText = (every: number): string => (every === 1 ? 'nearly each step' : `about one step in ${every}`);
+
+function hintOf(ranks: readonly number[], phase: string | undefined, every: number): AlertHint {
+  const who = ranks.length === 0 ? 'ranks take' : `${ranksText(ranks)} takes`;
+  const where = phase === undefined ? '' : `, mostly in ${nameText(phase)}`;
+  return { ranks, phase, stated: { kind: 'long_steps', text: `${who} longer in ${oftenText(every)}${where}` } };
+}
 
 function numbersOf({ onsetStep, before, after, change, confidence, every }: LongStepsRise) {
   const levels = `${lengthText(before)} → ${lengthText(after)}`;

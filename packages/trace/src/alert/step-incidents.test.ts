@@ -328,6 +328,10 @@ describe('long steps that take more of the time than before', () => {
       const truth = (share * 80) / ((alert.before ?? 0) / 1e6);
       expect(Math.abs((alert.change ?? 0) / truth - 1), `seed ${seed}`).toBeLessThan(0.25);
       expect(alert.summary).toMatch(/^long steps, about one step in \d+, make the mean of all steps \d\d\.\d % longer since step/);
+      for (const { alert: told } of reported) {
+        const [often = 'none'] = /about one step in \d+|nearly each step/.exec(told.summary) ?? [];
+        expect(told.hint?.stated?.text, told.summary).toBe(`rank 1 takes longer in ${often}, mostly in forward`);
+      }
       again += reported.filter(({ kind }) => kind === 'updated').length;
     }
     expect(again).toBeGreaterThan(0);
