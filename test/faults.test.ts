@@ -3,7 +3,7 @@
 // The judge is the merge: per rank no batch missing in the sequence, and as many events of each kind as the recorder itself counted.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { openBatchLog, RunStore, writeTrace } from '@ranktrace/aggregator';
 import { decodeBatchHeader, type LiveMessage } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
-import { startRanks } from './setup/rank-programs.ts';
+import { countable, startRanks } from './setup/rank-programs.ts';
 import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
 import { runLine } from './setup/warm-command.ts';
@@ -111,6 +111,35 @@ describe('the example over NATS', () => {
     const { ranks: reports, findings } = await reportOf('service');
     expectWhole(reports, 4);
     expect(findings).toEqual([]);
+  });
+});
+
+describe('ranktrace run over NATS', () => {
+  it('waits for all ranks that one process starts, also where one of them ended long before and the broker was killed', async () => {
+    await using server = await startNatsServer();
+    const launcher = `
+      import { spawn } from 'node:child_process';
+      const start = (RANK, ...args) => new Promise((resolve) => {
+        spawn(process.execPath, args, { stdio: 'inherit', env: { ...process.env, RANK, WORLD_SIZE: '2' } }).on('exit', resolve);
+      });
+      const late = start('1', 'test/programs/steps-until.mjs', process.argv[1], '5');
+      await start('0', '${stepProgram}', '20', '5');
+      console.log('rank 0 is over');
+      await late;`;
+    const enough = join(directory, 'enough');
+    const train = [process.execPath, '--input-type=module', '-e', launcher, enough];
+    const command = startCommand(['run', '--name', 'launched', '--out', directory, '--nats', server.url, '--', ...train], countable);
+    await command.said('rank 0 is over');
+    await setTimeout(1000);
+    await server.kill9();
+    await command.said('rank 1: away');
+    await server.restart();
+    await command.said('rank 1: back');
+    writeFileSync(enough, '');
+    const { code, stdout, stderr } = await command.ended;
+    expect(code, stderr).toBe(0);
+    expect(stdout).not.toContain('rank_lost');
+    expectWhole((await reportOf('launched')).ranks, 2);
   });
 });
 

@@ -313,7 +313,8 @@ async function lastBatches(aggregator: Aggregator, started: number, quietMs: num
   let quietSince = Date.now();
   while (Date.now() - quietSince < quietMs) {
     const ranks = aggregator.status().runs.flatMap((run) => run.ranks);
-    if (ranks.filter((rank) => rank.ended).length >= started && ranks.every((rank) => rank.missing === 0)) return;
+    // A process may have several ranks: each of its worker threads one.
+    if (ranks.length >= started && ranks.every((rank) => rank.ended && rank.missing === 0)) return;
     const now = ranks.reduce((sum, rank) => sum + rank.batches, 0);
     if (now !== batches) quietSince = Date.now();
     batches = now;
