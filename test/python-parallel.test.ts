@@ -156,6 +156,12 @@ test('collectives of a group are those of its members alone, and each has the by
   }
 });
 
+test('of 2 ranks with two networks in one backward, what the first waits for there is part of the collective', async (context) => {
+  const { report } = await run('two-networks', 2, 'torch_two_models.py', [`${steps}`], context);
+  expect(blamed(report)).toEqual([{ kind: 'straggler', ranks: [1], phase: 'forward' }]);
+  expect(report.blame.basis).toBe('pieces');
+});
+
 test('models that different ranks share are reduced in groups of their own', async (context) => {
   const { report } = await run('two-models', 3, 'torch_ddp_groups.py', [`${steps}`], context);
   const { events } = await readRun(join(directory, 'two-models'), 'two-models');

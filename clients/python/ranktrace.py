@@ -3567,7 +3567,9 @@ def _watch_data_parallel(module):
     engine = torch.autograd.Variable._execution_engine
 
     def computed():
-        _backward.computed = _now()
+        # Of several modules in one backward, the first one waits for the gradients of its own before the next one's call comes.
+        if _backward.computed is None:
+            _backward.computed = _now()
 
     def begun(_parameter):
         if _running is not None and getattr(_backward, "depth", 0) == 1:
