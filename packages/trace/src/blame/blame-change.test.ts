@@ -24,6 +24,26 @@ describe('what a change is due to', () => {
     );
   });
 
+  it('is one rank of a job that had fewer before, and not all of those that were there', () => {
+    const slow = even.replace('backward 20', 'backward 26');
+    const lines = (at: number): readonly string[] => four.map((line, rank) => (rank === at ? slow : line));
+    const [one, two] = [1, 2].map((ranks) => workedWindow(four.slice(0, ranks), { about })) as [BlameWindow, BlameWindow];
+    check(workedWindow(lines(0), { about }), 'straggler 0 node-0 backward: 6.0 ms, 100 %', one);
+    check(workedWindow(lines(3), { about }), 'straggler 3 node-1 backward: 6.0 ms, 100 %', one);
+    check(workedWindow(lines(3), { about }), 'straggler 3 node-1 backward: 6.0 ms, 100 %', two);
+    expect(blameOf(two, workedWindow(lines(3), { about })).evidence[0]).toBe(
+      'rank 3, which is new, works 6.00 ms more per step, 6.00 ms of it in backward',
+    );
+    check(
+      workedWindow(
+        four.map(() => slow),
+        { about },
+      ),
+      'cluster_wide backward: 6.0 ms, 100 %',
+      one,
+    );
+  });
+
   it('is a host', () => {
     const slow = even.replace('backward 20', 'backward 26');
     const six = workedWindow([...four, even, even], { about });

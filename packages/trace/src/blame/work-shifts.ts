@@ -26,6 +26,8 @@ export const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;
 /** Change of a rank's own work, ns per step. */
 export interface Shift {
   readonly rank: number;
+  /** Whether it was not there before: then it is compared with the median of the ranks that did its work. */
+  readonly isNew: boolean;
   readonly hostName: string;
   readonly peers: string;
   /** More than before in each phase of now. */
@@ -40,7 +42,8 @@ export interface Shift {
 export function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
   const was = new Map(before.ranks.map((about) => [about.rank, about]));
   return now.ranks.flatMap(({ rank, hostName, peers, own, error }): Shift[] => {
-    const old = was.get(rank);
+    const isNew = !was.has(rank);
+    const old = was.get(rank) ?? middleOf(before.ranks.filter((about) => about.peers === peers));
     if (old === undefined) return [];
     const more = now.phases.map((phase, at) => {
       const place = before.phases.indexOf(phase);
@@ -50,9 +53,7 @@ export function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
     const largest = more.indexOf(total < 0 ? Math.min(...more) : Math.max(...more));
     return [
       {
-        rank,
-        hostName,
-        peers,
+        ...{ rank, isNew, hostName, peers },
         more,
         phase: now.phases[largest] as string,
         inPhase: more[largest] as number,
@@ -61,6 +62,16 @@ export function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
       },
     ];
   });
+}
+
+/** The median rank; undefined of none. */
+function middleOf(ranks: BlameLevels['ranks']): Pick<BlameLevels['ranks'][number], 'own' | 'error'> | undefined {
+  const [first] = ranks;
+  if (first === undefined) return undefined;
+  return {
+    own: first.own.map((_, phase) => median(ranks.map(({ own }) => own[phase] as number))),
+    error: median(ranks.map(({ error }) => error)),
+  };
 }
 
 export function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameLevels, share: ShareOfChange) {
@@ -124,7 +135,9 @@ export function ofSome(shifted: readonly Shift[], now: BlameLevels, share: Share
   const stages = new Set(now.ranks.map(({ peers }) => peers));
   const isStage =
     stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
-  const evidence = worst.slice(0, 5).map(({ rank, phase, inPhase, total }) => workText(`rank ${rank} works`, total, phase, inPhase));
+  const evidence = worst.slice(0, 5).map(({ rank, isNew, phase, inPhase, total }) => {
+    return workText(`rank ${rank}${isNew ? ', which is new,' : ''} works`, total, phase, inPhase);
+  });
   return {
     kind: isStage ? ('stage_imbalance' as const) : ('straggler' as const),
     ranks: worst.map(({ rank }) => rank),

@@ -158,6 +158,16 @@ describe('a name', () => {
     }
   });
 
+  it('that is slower in each step is said to be that, though every tenth one takes three times as long', () => {
+    for (const steps of [15, 17, 25, 29, 39, 63]) {
+      const draw =
+        (factor: number) =>
+        (step: number): Drawn => [['op', 0, factor * (step % 10 === 4 ? 30 : 10 + 0.1 * (step % 3))]];
+      const row = named(compareRuns(run(1, steps, draw(1)), run(1, steps, draw(1.3)), 0.03), 'op');
+      expect([steps, row.status, row.basis]).toEqual([steps, 'slower', 'median']);
+    }
+  });
+
   it('that is longer in every other step differs from itself by no more than its interval, whichever of few steps come first', () => {
     for (const steps of [3, 4, 5, 6, 7, 8, 9, 10, 11]) {
       const draw =

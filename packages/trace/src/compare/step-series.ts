@@ -90,16 +90,16 @@ export class StepSeries {
 
   /** Its median over `all` steps. */
   median(all: number): SeriesMiddle {
-    const { level, error, degrees } = this.#knownFrom(this.#medianOfIndependent(all), 1);
+    const { level, error, degrees } = this.#knownFrom(this.#medianOfIndependent(all), 1, 'middle steps');
     // A quantile may lie anywhere within its accuracy.
     const rounding = this.#values.isExact ? 0 : accuracy * level;
     return { level, error: error === undefined ? undefined : Math.hypot(error, rounding), degrees };
   }
 
-  /** The middle, known no better than the stretches allow, which are a share of the steps. */
-  #knownFrom(alone: SeriesMiddle, share: number): SeriesMiddle {
+  /** The middle, known no better than the stretches allow, which are a share of the steps. `single`: how they count where each is one step. */
+  #knownFrom(alone: SeriesMiddle, share: number, single: 'steps' | 'middle steps'): SeriesMiddle {
     if (alone.error === undefined || this.#stretches.length < stretchesMin) return alone;
-    const are = this.#stretchSteps === 1 ? 'steps' : 'blocks';
+    const are = this.#stretchSteps === 1 ? single : 'blocks';
     const { error, degrees } = trimmedMean(this.#stretches, are, (scatterMin * alone.level) / Math.sqrt(this.#stretchSteps));
     return share * error > alone.error ? { level: alone.level, error: share * error, degrees } : alone;
   }
@@ -140,7 +140,7 @@ export class StepSeries {
 
   /** Its mean over `all` steps. */
   middleMean(all: number): SeriesMiddle {
-    return this.#knownFrom(this.#meanOfIndependent(all), this.steps / all);
+    return this.#knownFrom(this.#meanOfIndependent(all), this.steps / all, 'steps');
   }
 
   #meanOfIndependent(all: number): SeriesMiddle {
