@@ -29,8 +29,11 @@ export const interval95 = { share: 0.05, normal: 1.96 };
 export const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
 /** Fewest blocks for a comparison by blocks. */
 const blocksMin = 16;
-/** Share left out at either end: of ten steps and more, a spike drops out; of the middle ones, one in each four. */
-const cutOf = { blocks: 0.25, steps: 0.1, 'middle steps': 0.25 } as const;
+/**
+ * Share left out at either end: of ten steps and more, a spike drops out. Of steps whose median counts, so do spikes in each ten, from the first on;
+ * more would leave out bursts, and what two runs differ by where one has a burst more.
+ */
+const cutOf = { blocks: 0.25, steps: 0.1, 'middle steps': 0.15 } as const;
 /** Fewest means of neighbours that show how much these differ. */
 const meansMin = 8;
 /** Fewest blocks in which a jump is looked for, and fewest on each of its sides. */
