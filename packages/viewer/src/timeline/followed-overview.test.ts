@@ -121,7 +121,7 @@ it('gives a row the band of the ranks that it stands for now', async () => {
   const { overview, asked } = followed();
   overview.follow(modelOf(4));
   const ranks = [10, 20, 30].map((cell, rank) => ({ rank, cells: [cell] }));
-  await asked[0]?.answer({ times: [0], slowest: [30], ranks } as unknown as Partial<Overview>);
+  await asked[0]?.answer({ bins: [0], times: [0], toStep: 0, slowest: [30], ranks } as unknown as Partial<Overview>);
   const bandOf = (...of: number[]) => overview.bandOf({ key: 'rest:g', ranks: of } as unknown as Row);
   expect([bandOf(0, 1)?.high[0], bandOf(1, 2)?.high[0], bandOf(0, 1)?.high[0]]).toEqual([20, 30, 20]);
   expect(bandOf(1, 2)).toBe(bandOf(1, 2));
