@@ -224,6 +224,36 @@ for _ in range(20):
   },
 );
 
+test('of two threads that train, neither loses what it does while the other one begins the recording', async (context) => {
+  const python = pythonWith(context, 'torch');
+  const file = join(directory, 'threads.py');
+  writeFileSync(
+    file,
+    `import threading, torch
+torch.set_num_threads(1)
+layers = [torch.nn.Linear(16, 1) for _ in range(2)]
+optimizers = [torch.optim.SGD(layer.parameters(), lr=0.01) for layer in layers]
+both = threading.Barrier(2)
+def train(layer, optimizer):
+    both.wait()
+    for _ in range(20):
+        layer(torch.randn(8, 16)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+threads = [threading.Thread(target=train, args=of) for of in zip(layers, optimizers)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+`,
+  );
+  run(python, ['-m', 'ranktrace', file], 'threads', {});
+  const { events } = await readRun(join(directory, 'threads', 'threads'), 'threads');
+  for (const phase of ['backward', 'optimizer']) {
+    expect(events.filter(({ kind, name }) => kind === 'span' && name === phase)).toHaveLength(40);
+  }
+});
+
 test('a step whose gradients overflow is a step with its phases, though its optimizer takes none', async (context) => {
   const python = pythonWith(context, 'torch');
   expect(run(python, ['-m', 'ranktrace', program('scaled_rank.py')], 'scaled', { STEPS: '20' })).toBe('16\n');

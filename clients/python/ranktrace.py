@@ -905,7 +905,7 @@ def _forget():
     """In a forked child (a worker of a DataLoader): its parent records, and its threads are not here."""
     global _alone, _awaited, _awaiting, _running
     profile, _running = _running, None
-    _alone, _awaited, _awaiting = None, None, threading.Lock()
+    _alone, _awaited, _awaiting = None, None, threading.RLock()
     _pending.clear()
     _let_end()
     if profile is not None:
@@ -928,10 +928,11 @@ class _Awaited:
         self.given = {**given, "run": run} if is_named else given
         self.run, self.is_placed, self.is_named, self.is_child, self.is_apart = run, is_placed, is_named, is_child, is_apart
         self.has_children = False
+        self.is_beginning = False
         self.batch = None
 
 
-_awaiting = threading.Lock()
+_awaiting = threading.RLock()
 _RUN_KEY = "ranktrace.run"
 _AGREE_NS = 1_000_000_000  # the most that a rank waits for the name of the run, once
 
@@ -955,37 +956,46 @@ def _recording():
 
 
 def _begin_awaited(group):
-    global _alone, _awaited
+    global _awaited
+    # Another thread that trains waits here until the recording has begun: nothing that it does is lost.
     with _awaiting:
-        awaited, _awaited = _awaited, None
-        if awaited is None:
+        awaited = _awaited
+        if awaited is None or awaited.is_beginning:
             return _running
-        given = dict(awaited.given)
-        batch = awaited.batch
-        if group is None:
-            _alone = awaited
-            if not awaited.is_placed:
-                given["run"] = awaited.run
-        else:
-            # A batch that was read before the ranks met is not of their first step.
-            batch, _mark.time = None, None
-        if group is not None and not awaited.is_placed:
-            given["rank"], given["world_size"] = group
-        if group is not None and not awaited.is_named:
-            agreed = _agreed_run(awaited.run, group[0])
-            if agreed is not None:
-                given["run"] = agreed
-        if group is not None and group[0] == 0 and awaited.is_apart:
-            _notice(f'this program trained before it started its ranks: they are the run "{awaited.run}"')
+        awaited.is_beginning = True
         try:
-            begun = Profile(**given)
-            begun._is_whole = True
-            begun.start(begins_step=False, epoch=None if batch is None else batch[0])
-            if batch is not None and _running is begun:
-                _add_first_batch(begun, *batch)
+            _begin(awaited, group)
         except Exception as error:
             _notice(f"recording cannot begin: {_reason(error)}")
+        finally:
+            _awaited = None
         return _running
+
+
+def _begin(awaited, group):
+    global _alone
+    given = dict(awaited.given)
+    batch = awaited.batch
+    if group is None:
+        _alone = awaited
+        if not awaited.is_placed:
+            given["run"] = awaited.run
+    else:
+        # A batch that was read before the ranks met is not of their first step.
+        batch, _mark.time = None, None
+    if group is not None and not awaited.is_placed:
+        given["rank"], given["world_size"] = group
+    if group is not None and not awaited.is_named:
+        agreed = _agreed_run(awaited.run, group[0])
+        if agreed is not None:
+            given["run"] = agreed
+    if group is not None and group[0] == 0 and awaited.is_apart:
+        _notice(f'this program trained before it started its ranks: they are the run "{awaited.run}"')
+    begun = Profile(**given)
+    begun._is_whole = True
+    begun.start(begins_step=False, epoch=None if batch is None else batch[0])
+    if batch is not None and _running is begun:
+        _add_first_batch(begun, *batch)
 
 
 def _settle_awaited():
@@ -994,7 +1004,7 @@ def _settle_awaited():
     awaited = _awaited
     if awaited is None:
         return
-    if awaited.is_child:
+    if awaited.is_child and not awaited.is_beginning:
         _awaited = None
     else:
         _begin_awaited(_group())
