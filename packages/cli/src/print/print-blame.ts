@@ -218,7 +218,7 @@ function visibleLine({ visible }: Blame): string {
 function boundLine({ basis, hidden, alignment: { bound, uncertainty, unaligned } }: Blame): string {
   if (hidden.length > 0)
     return `rests on lengths of phases: ranks also meet in ${hidden.map(printable).join(', ')}, where no collective was recorded`;
-  if (basis === 'phases') return 'rests on lengths of phases alone: no collectives of all ranks were recorded in these steps';
+  if (basis === 'phases') return 'rests on lengths of phases alone: too few of these steps, or none, have collectives of all ranks';
   if (unaligned.length > 0)
     return `rests on clocks that are not all aligned (${ranksText(unaligned)}): waits there come of lengths alone; own work needs no clocks`;
   const waits = uncertainty === undefined || uncertainty === 0 ? '' : `, waits and transfers to ± ${formatNanos(uncertainty)} per step`;
