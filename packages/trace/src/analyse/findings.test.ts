@@ -290,6 +290,15 @@ describe('findings', () => {
     const before = rankOf(1, { from: traceTime(0), until: traceTime(1e9), ended: false });
     const again = rankOf(1, { from: traceTime(2e9), until: traceTime(15e9) });
     check([rankOf(0), before, again], [text], 2, until([39, 14]));
+    // Its first life came further than the last one.
+    const further = { ...again, process: { ...again.process, index: 7 } };
+    const lasts = [
+      { process: before.process.index, first: 0, last: 30, from: 0, until: 1e9 },
+      { process: 7, first: 0, last: 14, from: 2e9, until: 15e9 },
+    ];
+    const restarted = expect.stringMatching(/^restarted \[1\] .* steps 0 to 14 are there twice/);
+    const ranks = until([39, 30]).map((one) => (one.rank === 1 ? { ...one, until: 15e9 } : one));
+    check([rankOf(0), before, further], [restarted, text], 2, ranks, lasts);
     const evaluator = rankOf(3);
     const process = { ...evaluator.process, metadata: new Map([['role', 'evaluator']]) };
     check([rankOf(0), rankOf(1), rankOf(2), { ...evaluator, process }], [], 4, until([39, 39, 39, 3]));

@@ -163,7 +163,7 @@ export function findCompleteness(
     const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps.ranks));
+  findings.push(...twiceFindings(header.run, totals), ...restartFindings(totals, steps.lives), ...earlyFindings(totals, steps));
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
@@ -255,7 +255,7 @@ const earlyShareMin = 0.1;
 const earlyNamedMax = 4;
 
 /** Ranks whose last life ended in good order long before their peers', those of the same role. One finding for all of them. */
-function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOfRank[]): Finding[] {
+function earlyFindings(totals: readonly ProcessTotals[], { ranks, lives }: Pick<StepsOfRanks, 'ranks' | 'lives'>): Finding[] {
   const roles = new Map<number, string>();
   const isGone = new Set<number>();
   /** Ranks known from files, each of which holds a window of the job: two windows of as many steps are of different steps, and no rank left early. */
@@ -265,10 +265,17 @@ function earlyFindings(totals: readonly ProcessTotals[], ranks: readonly StepsOf
     if (process.metadata.has('source')) isOfFile.add(process.rank);
     if (process.metadata.has(stillRunningKey)) isGone.add(process.rank);
   }
-  for (const { process, ended } of lastLives(totals).values()) if (!ended || isFailed(process)) isGone.add(process.rank);
+  const lastOfLife = new Map(lives.map(({ process, last }) => [process, last]));
+  const lastOf = new Map<number, number | undefined>();
+  for (const { process, ended } of lastLives(totals).values()) {
+    if (!ended || isFailed(process)) isGone.add(process.rank);
+    lastOf.set(process.rank, lastOfLife.get(process.index));
+  }
   const early: { readonly rank: number; readonly last: number; readonly others: string }[] = [];
   const byRole = new Map<string, StepsOfRank[]>();
-  for (const one of ranks) {
+  for (const rank of ranks) {
+    // A life before it may have come further.
+    const one = { ...rank, last: lastOf.get(rank.rank) ?? rank.last };
     const role = roles.get(one.rank) ?? '';
     const peers = byRole.get(role);
     if (peers === undefined) byRole.set(role, [one]);
