@@ -267,7 +267,6 @@ export class AlertEngine {
       known.failed = undefined;
       known.memory.clear();
       this.#limit?.restarted();
-      this.#stepTime.restarted();
       this.#collectives.forget(rank);
       this.#reports.forget(rank);
       this.#places.forget(rank);

@@ -34,8 +34,6 @@ export const alertLimits = {
   alertLongStepsKept: 64,
   /** Steps after the start of a job that are not compared with a limit on the step time. */
   alertLimitWarmUpSteps: 8,
-  /** Steps after a rank's restart that are not compared with the level before it. */
-  alertRestartWarmUpSteps: 32,
   /** Last steps that are compared with a limit on the step time. */
   alertLimitSteps: 8,
   /** An alert fires when at least this many of the last `alertLimitSteps` steps are over the limit. */

@@ -36,8 +36,6 @@ export interface StepTimeState {
   /** Absent in states of older services. */
   readonly improvements?: readonly Improvement[];
   readonly long?: LongStepIncidentState;
-  /** Steps that are still of a new life's warm-up. Absent in states of older services: none. */
-  readonly warmUp?: number;
 }
 
 /** The usual length of a step is the mean of about this many. */
@@ -53,7 +51,6 @@ export class StepTimeRules {
   #ranks = 0;
   #improvements: readonly Improvement[] = [];
   #usual = 0;
-  #warmUp = 0;
   #contexts = '';
   #context = 0;
 
@@ -72,11 +69,6 @@ export class StepTimeRules {
     return this.#usual;
   }
 
-  /** A rank began a new life, whose first steps compile and fill caches: they say nothing about the level of before. */
-  restarted(): void {
-    this.#warmUp = limits.alertRestartWarmUpSteps;
-  }
-
   /** Takes one step as reported by all ranks. Returns its length and whether it is an ordinary one. */
   step(step: number, ranks: ReadonlyMap<number, RankStepFact>, nowMs: number): { readonly length: number; readonly isOrdinary: boolean } {
     let [length, sum, tag]: [number, number, RankStepFact['tag']] = [0, 0, undefined];
@@ -84,11 +76,6 @@ export class StepTimeRules {
       length = Math.max(length, fact.length);
       sum += fact.length;
       tag ??= fact.tag;
-    }
-    const isOrdinary = tag === undefined && length > 0;
-    if (this.#warmUp > 0) {
-      this.#warmUp--;
-      return { length, isOrdinary };
     }
     // Findings wait for the whole step: until each series has it, the first rank to be certain looks as if it alone were slower.
     const findings: (readonly [Series, StepTimeFinding])[] = [];
@@ -114,6 +101,7 @@ export class StepTimeRules {
     const cluster = this.#seriesOf({ kind: 'cluster' }) as Series;
     found(cluster, cluster.detector.add(step, length, context, tag));
     for (const [series, finding] of findings) this.#found(series, finding, nowMs);
+    const isOrdinary = tag === undefined && length > 0;
     if (isOrdinary) this.#usual += (length - this.#usual) / (this.#usual === 0 ? 1 : usualSteps);
     this.#incidents.settle(step, this.#facts(), nowMs);
     const isKnown = (onsetStep: number): boolean => this.#incidents.isKnown(onsetStep);
@@ -146,17 +134,15 @@ export class StepTimeRules {
       usual: this.#usual,
       improvements: this.#improvements,
       long: this.#long.state(),
-      warmUp: this.#warmUp,
     };
   }
 
   /** @throws TraceError `bad_option` if the states are not of such rules */
-  restore({ series, told = [], open, usual, improvements = [], long, warmUp = 0 }: StepTimeState): void {
+  restore({ series, told = [], open, usual, improvements = [], long }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
     const incidents = told.map(([lead, alert]) => ({ lead, alert, reportedStep: alert.step ?? 0, isOnTop: false, parts: [] }));
     this.#incidents.restore(open ?? { incidents, waiting: [] });
     this.#usual = usual;
-    this.#warmUp = warmUp;
     this.#improvements = improvements;
     if (long !== undefined) this.#long.restore(long);
   }
