@@ -41,7 +41,7 @@ const format = 'ranktrace-baseline';
 const version = 1;
 /** 65,536 ranks with eight phases each. */
 const fileBytesMax = 64 * 1024 ** 2;
-/** Of a place in a file, as an error shows it. */
+/** Longest text, in characters, of a place in a file that an error shows. */
 const pathCharsMax = 200;
 
 /** Reads the steps of the run in `paths`. Throws the errors of `openRun`, and CliError `bad_input` for fewer than three steps. */

@@ -88,7 +88,7 @@ interface Incident {
 const unexplainedShare = 0.25;
 /** A rise seen only in a rank or a phase, not in the cluster, must be this share of a step. */
 const aloneShare = 0.03;
-/** Of what a phase takes longer, the cluster's steps show at least this share: a noisy host hides some of it, and sleep leaves others its CPU. */
+/** The cluster's steps show at least this share of a phase's rise: a noisy host hides some of it, and sleep leaves others its CPU. */
 const shownShare = 0.25;
 /** An incident that rises on is reported again when it has risen by this share of what it had. */
 const againShare = 0.25;

@@ -18,7 +18,7 @@ export interface Arrival {
   readonly waited: string | undefined;
 }
 
-/** What the rows are of: a send has one other side, as a call. */
+/** The title of the rows: a send has one other side, as a call. */
 export const arrivalsTitle = ({ kind, fields }: Pick<EventDetails, 'kind' | 'fields'>): string =>
   kind === 'collective' && !fields.some(([key]) => key === 'peer') ? 'On every rank' : 'The other side';
 
