@@ -97,7 +97,7 @@ export class ViewedRun implements Omit<RunView, 'merge'>, Disposable {
 
   profile(rank?: number): RunProfile | undefined {
     const profile = this.#analysis?.profiles?.of(rank);
-    // Of a long run that goes on, the analysis may cover the last part alone.
+    // The analysis of a long run that goes on may cover its last part alone.
     return profile && { ...profile, firstStep: this.timeline.firstStep ?? null, analysed: this.#isAnalysed };
   }
 
